@@ -250,7 +250,7 @@ def _kept(folder: Path | None, known: dict[str, dict[int, Totals]]) -> Iterator[
             try:
                 identity, number, totals = json.loads(line)
                 known.setdefault(identity, {})[int(number)] = dict(totals)
-            except (ValueError, TypeError):
+            except (ValueError, TypeError, RecursionError):
                 raise InputError(f"{file}, line {row} is damaged: restore the file, or start a new folder") from None
 
         def keep(identity: str, number: int, totals: Totals) -> None:

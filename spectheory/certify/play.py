@@ -168,8 +168,6 @@ def max_depth(policy: DrawPolicy) -> int:
 
 WEIGHTS = 0, 1, 2, 3, 4
 """Weights of tokens before they are divided by their sum."""
-SECONDS = 10.0
-"""Maximum processor time of one call of a step that is tried."""
 IDS = 0, 5_000, 40_000, 70_000
 """Ids of the tokens of a world for code that reads a part of a vocabulary, or holds ids in a small type."""
 
@@ -263,7 +261,7 @@ def _accepted(given: Any, counts: tuple[int, ...], rule: DrawRule, world: World)
         step = as_step(given, policy, world)
         try:
             for number in range(20):
-                within(SECONDS, step, (), np.random.default_rng(number))
+                within(10.0, step, (), np.random.default_rng(number))
         except ValueError:
             continue
         except Exception:

@@ -123,10 +123,8 @@ def certify_named(
             return found
         reason = (found.failure or "").splitlines()[0]
         print(f"{reason}; whole steps are tested as a black box instead", file=sys.stderr)
-    subject = name
-    if steps:
-        plays = steps
-    else:
+    plays, subject = steps, name
+    if not steps:
         plays = plays_of(given, policies, own[0])
         subject += f" on {', '.join(policy.name for policy in policies) or 'several trees'} by {own[0].name}"
     try:

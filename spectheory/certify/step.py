@@ -85,11 +85,9 @@ def _enough(play: Play, seed: int) -> int:
     for number in range(TRIALS):
         context = play.in_ids(play.contexts[number % len(play.contexts)])
         try:
-            if play.batch is None:
-                longest = max(longest, len(within(SECONDS, play.step, context, rng)))
-            else:
-                given = np.array([context] * play.batch).reshape(play.batch, -1)
-                longest = max(longest, padded(within(SECONDS, play.step, given, rng)).shape[1])
+            given = context if play.batch is None else np.array([context] * play.batch).reshape(play.batch, -1)
+            emitted = within(SECONDS, play.step, given, rng)
+            longest = max(longest, len(emitted) if play.batch is None else padded(emitted).shape[1])
         except Exception:  # the test reports it
             break
     return max(2, length_of_two_cycles(longest, play.vocab_size, MOST_TRIED))

@@ -84,7 +84,7 @@ class Acceptance(Record):
     @classmethod
     def by_rank(cls, rates: Sequence[float] | Real[np.ndarray, " ranks"]) -> Self:
         """The same rates at every depth, as in Sequoia's positional acceptance."""
-        row = np.asarray(rates, dtype=np.float64)
+        row = check_array("rates", rates, np.float64)
         if row.ndim != 1:
             raise InputError(f"rates must have shape (ranks,), got shape {row.shape}")
         return cls(row[None, :])
@@ -92,7 +92,7 @@ class Acceptance(Record):
     @classmethod
     def by_depth_and_rank(cls, table: Sequence[Sequence[float]] | Real[np.ndarray, "depths ranks"]) -> Self:
         """Row d has the rates of children at depth d + 1. The last row also holds for deeper children."""
-        return cls(np.asarray(table, dtype=np.float64))
+        return cls(check_array("table", table, np.float64))
 
     @classmethod
     def from_counts(

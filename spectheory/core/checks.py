@@ -14,8 +14,9 @@ from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get
 import numpy as np
 
 from spectheory.core.errors import InputError
-from spectheory.core.tree import LARGEST_TREE
 
+LARGEST_TREE = 50_000_000
+"""Maximum number of nodes of a tree."""
 SHORTEST, LONGEST = 1e-30, 1e30
 """Times must be 0 or between these seconds, so that quotients and sums of them are finite and above 0."""
 LARGEST_SEED = 2**63 - 1
@@ -30,10 +31,11 @@ def check_whole(name: str, value: Any, least: int, repair: str = "", *, most: in
     """Refuse a value that is not a whole number from `least` to `most`; `repair` is added to the message."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
         raise InputError(f"{name} must be a whole number, got {value!r:.80}")
+    shown = f"{value:,}" if abs(value) < 1e30 else f"one of {int(value).bit_length():,} bits"
     if most is not None and not least <= value <= most:
-        raise InputError(f"{name} must be between {least} and {most:,}, got {value:,}{repair}")
+        raise InputError(f"{name} must be between {least} and {most:,}, got {shown}{repair}")
     if value < least:
-        raise InputError(f"{name} must be at least {least}, got {value}{repair}")
+        raise InputError(f"{name} must be at least {least}, got {shown}{repair}")
 
 
 def check_number(name: str, value: Any, least: float, most: float = math.inf) -> None:
@@ -43,10 +45,10 @@ def check_number(name: str, value: Any, least: float, most: float = math.inf) ->
         raise InputError(f"{name} must be a number {bounds}, got {value!r:.60}")
 
 
-def check_array(name: str, value: Any) -> np.ndarray:
+def check_array(name: str, value: Any, dtype: type | None = None) -> np.ndarray:
     """`value` as an array, if it is one or can be made into one, such as lists of numbers of equal length."""
     try:
-        return np.asarray(value)
+        return np.asarray(value, dtype)
     except (TypeError, ValueError, RuntimeError, OverflowError) as error:
         raise InputError(f"{name} must be an array, or lists of numbers of equal length: {error}") from error
 
@@ -136,7 +138,7 @@ def _fits(value: Any, hint: Any) -> bool:
     if kind is Literal:
         return isinstance(value, str) and value in inner
     if kind in (Sequence, Iterable, tuple):
-        value = value.tolist() if isinstance(value, np.ndarray) else value
+        value = value.tolist() if hasattr(value, "tolist") else value
         if isinstance(value, Sequence) and not isinstance(value, str | bytes):
             return (kind is tuple or len(value) > 0) and all(_fits(one, inner[0]) for one in value)
         return kind is Iterable and isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping)

@@ -109,10 +109,10 @@ def read_text(path: str | Path) -> str:
         raise InputError(f"there is no file {path}: check the path") from None
     except IsADirectoryError:
         raise InputError(f"{path} is a folder: name a file") from None
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise InputError(f"{path} is not text in UTF-8 ({error}): save it as UTF-8") from error
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path} cannot be read: {getattr(error, 'strerror', error)}") from error
 
 
 def from_json(text: str, *, allow_nan: bool = True, **reading: Any) -> Any:

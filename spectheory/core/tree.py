@@ -10,10 +10,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float, Int, Int32, Int64, Shaped
 
+from spectheory.core.checks import LARGEST_TREE, check_whole, checked
 from spectheory.core.errors import InputError
-
-LARGEST_TREE = 50_000_000
-"""Maximum number of nodes of a tree."""
 
 
 class Tree:
@@ -59,15 +57,14 @@ class Tree:
     @classmethod
     def chain(cls, budget: int) -> Tree:
         """The chain of `budget` drafted nodes. `Tree.chain(0)` is the root alone, which means no speculation."""
-        if not 0 <= budget < LARGEST_TREE:
-            raise InputError(f"budget of a chain must be between 0 and {LARGEST_TREE - 1:,}, got {budget}")
+        check_whole("budget of a chain", budget, 0, most=LARGEST_TREE - 1)
         return cls(np.arange(-1, budget))
 
     @classmethod
     def k_ary(cls, fanout: int, depth: int) -> Tree:
         """The full tree in which every node above `depth` has `fanout` children."""
-        if fanout < 1 or depth < 0:
-            raise InputError(f"k_ary needs fanout >= 1 and depth >= 0, got fanout={fanout}, depth={depth}")
+        check_whole("fanout", fanout, 1, most=LARGEST_TREE)
+        check_whole("depth", depth, 0, most=LARGEST_TREE)
         inner = 0
         for level in range(depth):
             inner += fanout**level
@@ -78,6 +75,7 @@ class Tree:
         return cls(np.concatenate([[-1], np.repeat(np.arange(inner), fanout)]))
 
     @classmethod
+    @checked
     def from_paths(cls, paths: Iterable[Sequence[int]]) -> Tree:
         """The tree whose drafted nodes have these paths of ranks from the root. Nodes are ordered by (depth, path).
 

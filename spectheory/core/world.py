@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Shaped
 
 from spectheory.core.arrays import RandomSource, Vector
-from spectheory.core.checks import check_types
+from spectheory.core.checks import check_types, checked
 from spectheory.core.draft import Draft, DrawRule
 from spectheory.core.errors import InputError
 from spectheory.core.tree import Tree
@@ -33,19 +33,24 @@ class World:
     q: Callable[[Context], Vector]
 
     @classmethod
+    @checked
     def constant(cls, p: Vector, q: Vector) -> World:
         """A world whose distributions do not depend on the context."""
         return cls(lambda _: p, lambda _: q)
 
     @classmethod
+    @checked
     def markov(cls, p: Shaped[Any, "V V"], q: Shaped[Any, "V V"], start: int = 0) -> World:
         """A world whose distributions depend on the last token only: p[token] and q[token].
 
         Row t holds after token t. `start` is the last committed token.
         """
+        if not len({*np.shape(p), *np.shape(q)}) == 1 or np.ndim(p) != 2 or np.ndim(q) != 2:
+            raise InputError(f"p and q must be V rows of V probabilities, got shapes {np.shape(p)} and {np.shape(q)}")
         return cls(lambda context: p[(start, *context)[-1]], lambda context: q[(start, *context)[-1]])
 
     @classmethod
+    @checked
     def table(cls, distributions: Mapping[Context, tuple[Vector, Vector]]) -> World:
         """A world with the distributions (p, q) of each listed context. Other contexts have the distributions of ()."""
         return cls(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -13,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from spectheory.core.errors import InputError, unknown
-from spectheory.core.files import read_text
+from spectheory.core.files import from_json, read_text
 
 DRIVER_NAMES = {
     "NVIDIA H100 80GB HBM3": "h100_sxm",
@@ -127,7 +126,7 @@ def _gpu_in(file: Path) -> Gpu:
     """The GPU in a file of one row or object."""
     text = read_text(file)
     try:
-        (row,) = [json.loads(text)] if file.suffix == ".json" else csv.DictReader(text.splitlines())
+        (row,) = [from_json(text)] if file.suffix == ".json" else csv.DictReader(text.splitlines())
         return _gpu({"key": file.stem, "name": file.stem, "primary_source": str(file)} | row)
     except (KeyError, ValueError, TypeError) as error:
         needed = f"{file} must have one GPU with {', '.join(NEEDED)} as numbers"

@@ -10,6 +10,7 @@ import numpy as np
 
 from spectheory.core.arrays import RandomSource, Vector, as_distribution, check_tokens
 from spectheory.core.chance import draw
+from spectheory.core.checks import LARGEST_TREE, check_whole, checked
 from spectheory.core.draft import DrawRule
 from spectheory.core.errors import InputError
 
@@ -63,8 +64,7 @@ class Solver(ABC):
             InputError: p or q is not a distribution, their lengths differ, or k < 1.
         """
         p, q = _pair(p, q)
-        if k < 1:
-            raise InputError(f"k must be at least 1 draft, got {k}")
+        check_whole("k", k, 1, most=LARGEST_TREE)
         return self._acceptance(p, q, k)
 
     @final
@@ -92,6 +92,7 @@ class Solver(ABC):
         return draw(self._distribution(p, q, drafts), rng)
 
 
+@checked
 def _checked(p: Vector, q: Vector, drafts: Sequence[int]) -> tuple[Vector, Vector, list[int]]:
     """The distributions p and q, see `as_distribution`, and the drafts as ints, after a check of all arguments."""
     p, q = _pair(p, q)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from math import inf
+from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -49,7 +49,7 @@ class SpecTr(Solver):
             with one candidate.
 
     Raises:
-        InputError: rho is below 1 or infinite, `candidates` is below 1, or both are given.
+        InputError: rho is below 1 or above 1e9, `candidates` is below 1, or both are given.
     """
 
     rules: ClassVar[tuple[DrawRule, ...]] = (DrawRule.IID, DrawRule.IID_APART)
@@ -57,8 +57,8 @@ class SpecTr(Solver):
     candidates: int = 1
 
     def __post_init__(self) -> None:
-        if self.rho is not None and not 1 <= self.rho < inf:
-            raise InputError(f"rho must be at least 1 and finite, got {self.rho}")
+        if self.rho is not None and not (isinstance(self.rho, Real) and 1 <= self.rho <= 1e9):
+            raise InputError(f"rho must be a number from 1 to 1e9, got {self.rho!r:.60}")
         check_whole("candidates", self.candidates, 1)
         if self.rho is not None and self.candidates > 1:
             raise InputError(f"give rho or candidates, not both, got rho={self.rho} and candidates={self.candidates}")

@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from spectheory.core.acceptance import Acceptance
-from spectheory.core.checks import check_not_negative, check_types, check_whole
+from spectheory.core.checks import check_not_negative, check_types, check_whole, checked
 from spectheory.core.errors import InputError
 from spectheory.hardware.calibrated_costs import CalibratedCosts
 from spectheory.hardware.engine_costs import DEFAULT_ENGINE, EngineCosts, Parallel
+from spectheory.hardware.gpus import gpu as gpu_of
 from spectheory.hardware.hf_config import LARGEST
 from spectheory.hardware.latency import DEFAULT_CONTEXT, Latency
 from spectheory.hardware.model_config import MTP
@@ -80,9 +81,10 @@ class Deployment:
 
     def __post_init__(self) -> None:
         check_types(Deployment, vars(self))
+        gpu_of(self.gpu)
+        EngineCosts.of(self.timed_engine)
         check_whole("gpus", self.gpus, 1, most=LARGEST)
-        if self.context is not None:
-            check_whole("context", self.context, 0, most=LARGEST)
+        check_whole("context", self.context or 0, 0, most=LARGEST)
         if self._lengths is None:
             if self.prompt_tokens is not self.output_tokens:
                 raise InputError("prompt_tokens and output_tokens belong together: give both, or a context instead")
@@ -115,6 +117,7 @@ class Deployment:
         prompt, output = self._lengths
         return round((prompt + (prompt + output)) / 2)
 
+    @checked
     def latency(self, batch: int) -> Latency:
         """Forward times for `batch` sequences, which a roofline computes.
 

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal, final
 import numpy as np
 
 from spectheory.core.arrays import Distributions, Vector, as_distribution, check_tokens
+from spectheory.core.checks import checked
 from spectheory.core.draft import Draft, DrawRule
 from spectheory.core.errors import InputError
 from spectheory.verify.outcome import Outcome
@@ -61,6 +62,7 @@ class Verifier(ABC):
                 f"draft.rule is {draft.rule.name}, {self} is lossless only for {named}: draft by one of these rules"
             )
 
+    @checked
     def _checked(self, draft: Draft, p: Distributions) -> tuple[Draft, list[Any]]:
         """The draft and p after a check, with the distributions that `as_distribution` returns."""
         self._check(draft)

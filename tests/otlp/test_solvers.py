@@ -184,7 +184,7 @@ def test_bad_input_is_refused(solver: Solver) -> None:
     ]:
         refuses(message, solver.distribution, q, q, drafts)
         refuses(message, solver.sample, q, q, drafts, np.random.default_rng(0))
-    refuses("k must be at least 1 draft, got 0", solver.acceptance, q, q, 0)
+    refuses("k must be between 1 and 50,000,000, got 0", solver.acceptance, q, q, 0)
 
 
 def test_bad_factors_and_too_many_drafts_are_refused() -> None:
@@ -197,7 +197,7 @@ def test_bad_factors_and_too_many_drafts_are_refused() -> None:
     with pytest.raises(ValueError, match=r"rho must be at least rho\* = 1.9 .*, got 1: smaller factors may be lossy"):
         SpecTr(rho=1).distribution(sure, unsure, [0, 1])
     for rho in (0.5, float("inf"), float("nan")):
-        refuses(f"rho must be at least 1 and finite, got {rho}", SpecTr, rho=rho)
+        refuses(f"rho must be a number from 1 to 1e9, got {rho}", SpecTr, rho=rho)
     refuses("candidates must be at least 1, got 0", SpecTr, candidates=0)
     refuses("give rho or candidates, not both, got rho=2 and candidates=3", SpecTr, rho=2, candidates=3)
     for refused in (lambda: SpecHub().acceptance(p, q, 3), lambda: SpecHub().distribution(p, q, [0, 1, 0])):
