@@ -140,7 +140,7 @@ def _fits(value: Any, hint: Any) -> bool:
     if kind in (Sequence, Iterable, tuple):
         value = value.tolist() if hasattr(value, "tolist") else value
         if isinstance(value, Sequence) and not isinstance(value, str | bytes):
-            return (kind is tuple or len(value) > 0) and all(_fits(one, inner[0]) for one in value)
+            return (kind is not Sequence or len(value) > 0) and all(_fits(one, inner[0]) for one in value)
         return kind is Iterable and isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping)
     if not isinstance(kind, type) or kind is Any:
         return True

@@ -76,7 +76,7 @@ class Tree:
 
     @classmethod
     @checked
-    def from_paths(cls, paths: Iterable[Sequence[int]]) -> Tree:
+    def from_paths(cls, paths: Iterable[Iterable[int]]) -> Tree:
         """The tree whose drafted nodes have these paths of ranks from the root. Nodes are ordered by (depth, path).
 
         Raises:

@@ -93,7 +93,7 @@ class Solver(ABC):
 
 
 @checked
-def _checked(p: Vector, q: Vector, drafts: Sequence[int]) -> tuple[Vector, Vector, list[int]]:
+def _checked(p: Vector, q: Vector, drafts: Iterable[int]) -> tuple[Vector, Vector, list[int]]:
     """The distributions p and q, see `as_distribution`, and the drafts as ints, after a check of all arguments."""
     p, q = _pair(p, q)
     tokens = [int(token) for token in drafts]
