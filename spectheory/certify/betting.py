@@ -204,6 +204,8 @@ def pooled(logs: Sequence[float]) -> float:
 
 PARTS = 6
 """The interval from 0 to 1 is cut into this many equal parts; for the total variation, two of them are one."""
+NEAR = 4
+"""Rows up to this distance are compared, and those at distances of a power of two."""
 INDEPENDENT = 100.0
 """A G statistic of `PARTS` x `PARTS` cells is above this with a probability below 1e-10 if rows are independent."""
 
@@ -217,34 +219,31 @@ class Pairs:
     step is correct and its rows are independent, all these numbers are independent and uniform. So the numbers of two
     rows fall with equal probability into each of `PARTS` x `PARTS` squares, whatever the contexts of the rows are.
 
-    For each pair of positions, a bettor bets on the squares that it has seen. A batch has disjoint pairs, at distances
-    1, 2, 1, 4, 1, 8, ... from call to call, so that their wealth is a martingale.
+    For each distance of rows and each pair of positions, a bettor bets on the squares that it has seen. The pairs of a
+    call are disjoint, so that their wealth is a martingale: neighbours in every other call, else rows at one of the
+    other `distances` in turn.
     """
 
-    def __init__(self, joints: Sequence[Joint], rng: np.random.Generator) -> None:
+    def __init__(self, joints: Sequence[Joint], batch: int, rng: np.random.Generator) -> None:
         self.rng, self.length = rng, joints[0].length
-        self._batch = np.zeros((self.length**2, PARTS**2))
-        self._counts, self._logs = np.zeros_like(self._batch), np.zeros(self.length**2)
+        self.distances = sorted({1, *range(2, min(batch, NEAR + 1)), *(1 << n for n in range(batch.bit_length() - 1))})
+        self._batch = np.zeros((len(self.distances), self.length**2, PARTS**2))
+        self._counts, self._logs = np.zeros_like(self._batch), np.zeros(self._batch.shape[:2])
         self._edges = [np.cumsum([joint.given[m] for joint in joints], axis=2) for m in range(self.length)]
         self._calls = 0
 
-    @property
-    def runs(self) -> int:
-        """Number of pairs whose bets are settled."""
-        return int(self._counts[0].sum())
-
     def add(self, contexts: np.ndarray, texts: np.ndarray) -> None:
         """Add the rows of one call: the index of each context (n,), and the emitted tokens (n, length), -1 for none."""
-        farther = max(1, (len(texts) - 1).bit_length() - 1)
-        distance = 1 << (1 + self._calls // 2 % farther) if self._calls % 2 and len(texts) > 2 else 1
-        rows = np.arange(len(texts))
-        left = rows[(rows & distance == 0) & (rows + distance < len(texts))]
+        farther = len(self.distances) - 1
+        which = 1 + self._calls // 2 % farther if self._calls % 2 and farther else 0
+        distance, rows = self.distances[which], np.arange(len(texts))
+        left = rows[(rows // distance % 2 == 0) & (rows + distance < len(texts))]
         self._calls += 1
         parts = np.minimum((self._uniform(contexts, texts) * PARTS).astype(int), PARTS - 1)
         squares = parts[left][:, :, None] * PARTS + parts[left + distance][:, None, :]
         tables = np.arange(self.length**2) * PARTS**2
-        counted = np.bincount((squares.reshape(-1, len(tables)) + tables).ravel(), minlength=self._batch.size)
-        self._batch += counted.reshape(self._batch.shape)
+        of = self._batch[which]
+        of += np.bincount((squares.reshape(-1, len(tables)) + tables).ravel(), minlength=of.size).reshape(of.shape)
 
     def _uniform(self, contexts: np.ndarray, texts: np.ndarray) -> np.ndarray:
         """(n, length) the uniform number of each position."""
@@ -260,27 +259,34 @@ class Pairs:
     def settle(self) -> None:
         """Settle the bets on the calls since the last time, by payoffs chosen before them."""
         even = np.full(PARTS**2, 1 / PARTS**2)
-        for table, (counts, batch) in enumerate(zip(self._counts, self._batch, strict=True)):
-            self._logs[table] += batch @ np.log(_shrunk(even, counts))
+        for table in np.argwhere(self._batch.any(axis=2)):
+            at = tuple(table)
+            self._logs[at] += self._batch[at] @ np.log(_shrunk(even, self._counts[at]))
         self._counts += self._batch
         self._batch[:] = 0
 
     def log_wealth(self) -> float:
         """Log of the average wealth of the bettors, one of which never bets."""
-        return log_mean(np.array([0.0, *self._logs]))
+        return log_mean(np.array([0.0, *self._logs.ravel()]))
 
-    def variation(self) -> float:
-        """Observed total variation of pairs of rows from independent ones, for the worst pair of positions; or 1."""
-        if not self.runs:
-            return 1.0
-        coarse = self._counts.reshape(-1, PARTS // 2, 2, PARTS // 2, 2).sum(axis=(2, 4)).reshape(len(self._counts), -1)
-        return float(np.abs(coarse / self.runs - 4 / PARTS**2).sum(axis=1).max() / 2)
+    def variations(self) -> list[tuple[float, int]]:
+        """For each distance, the observed total variation of pairs of rows from independent ones, and their number.
+
+        It is that of the worst pair of positions; 1 without pairs, whose number is then 1.
+        """
+        found, half = [], PARTS // 2
+        for counts in self._counts:
+            runs = int(counts[0].sum())
+            coarse = counts.reshape(-1, half, 2, half, 2).sum(axis=(2, 4)).reshape(len(counts), -1) / max(1, runs)
+            found.append((float(np.abs(coarse - 1 / half**2).sum(axis=1).max() / 2) if runs else 1.0, max(1, runs)))
+        return found
 
     def dependence(self) -> str:
         """How two rows depend on each other, in words; "" if they differ from two independent rows by chance only."""
-        table = int(self._logs.argmax())
-        counts = self._counts[table].reshape(PARTS, PARTS)
-        apart = counts.sum(axis=1, keepdims=True) * counts.sum(axis=0) / max(1, self.runs)
+        table = int(self._logs.max(axis=0).argmax())
+        counts = self._counts[self._logs[:, table] > 0, table].sum(axis=0).reshape(PARTS, PARTS)
+        runs = max(1.0, counts.sum())
+        apart = counts.sum(axis=1, keepdims=True) * counts.sum(axis=0) / runs
         seen = counts > 0
         if 2 * (counts[seen] * np.log(counts[seen] / apart[seen])).sum() < INDEPENDENT:
             return ""
@@ -289,7 +295,7 @@ class Pairs:
         return (
             f"rows of a batch depend on each other (evidence {power_of_ten(self.log_wealth())}): token {first} of a "
             f"row is in part {low + 1} of {PARTS} of its distribution and token {second} of another in part {high + 1} "
-            f"in {counts[low, high] / self.runs:.1%} of pairs, not {apart[low, high] / self.runs:.1%}"
+            f"in {counts[low, high] / runs:.1%} of pairs, not {apart[low, high] / runs:.1%}"
         )
 
 

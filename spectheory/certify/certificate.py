@@ -13,6 +13,13 @@ from spectheory.core.arrays import Vector
 from spectheory.core.draft import Draft
 from spectheory.core.world import Context, DrawPolicy, World
 
+PAIRS = (
+    "rows of a batch: compared with the next 4 and with those at distances of a power of two; not covered: other pairs "
+    "and larger groups"
+)
+SHOWN = 30
+"""Number of contexts that are listed with one distribution."""
+
 
 class Verdict(Enum):
     """The answer of a certifier to the question whether a verifier or a step keeps the target's distribution."""
@@ -60,7 +67,7 @@ class Case:
         return [
             f"policy {self.policy}",
             *(
-                f"after {'anything' if alike else ', '.join(text(c) for c in contexts)}: p = {p}  q = {q}"
+                f"after {'anything' if alike else _some(contexts)}: p = {p}  q = {q}"
                 for (p, q), contexts in groups.items()
             ),
         ]
@@ -263,8 +270,13 @@ class StepCertificate:
                      f"probability at most {self.alpha:g}")  # fmt: skip
         found.append(f"total variation: {self.tv_seen:.4f} seen, chance included; at most {self.tv_bound:.4f} at level "
                      f"{self.alpha:g}, {self.tv:g} allowed")  # fmt: skip
-        found += [f"worlds: {', '.join(self.worlds)}; not covered: others, such as larger trees"] if self.worlds else []
-        found += [self.dependence] if self.dependence else []
+        found += (
+            [f"worlds: {', '.join(self.worlds)}; not covered: longer drafts, larger trees, more tokens"]
+            if self.worlds
+            else []
+        )
+        if self.dependence or (self.batch or 1) > 1:
+            found.append(self.dependence or PAIRS)
         found += [f"largest deviation: {self.worst}"] if self.worst else []
         return found
 
@@ -305,6 +317,11 @@ def shown(distribution: Sequence[Any] | Vector) -> str:
     return f"({', '.join(map(number, distribution))})"
 
 
+def _some(contexts: Sequence[Context]) -> str:
+    """The first contexts as text."""
+    return ", ".join(map(text, contexts[:SHOWN])) + (f" and {len(contexts) - SHOWN:,} more" if contexts[SHOWN:] else "")
+
+
 def text(context: Sequence[int]) -> str:
     """Tokens as text, such as [0 1], or [] for the empty context."""
     return f"[{' '.join(map(str, context))}]"
@@ -320,7 +337,8 @@ def covered(cases: Sequence[Case]) -> str:
     levels = max(case.length for case in cases) - 1
     children = max(case.policy.draws(depth, 1) for case in cases for depth in range(case.length - 1))
     least = min(x for case in cases for pair in case.distributions.values() for of in pair for x in of if x)
-    trees = f"{len(names)} shapes of up to {levels} levels and {children} children of a node"
+    counts = "; ".join(name.removeprefix("Levels((").removesuffix("))").rstrip(",") for name in names)
+    trees = f"{len(names)} shapes of up to {levels} levels and {children} children of a node ({counts})"
     return (
         f"{', '.join(names) if len(names) < 4 else trees}, drawn by {rules}; "
         f"{sizes} tokens, probabilities from {float(least):.1g}; "

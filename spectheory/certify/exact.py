@@ -57,8 +57,8 @@ MOST_DRAFTS_ASKED = 20_000
 """Maximum number of drafts that a policy may have with the smallest vocabulary."""
 MOST_CASES = 1_000_000
 """Maximum number of worlds that can be asked for."""
-FEW_DRAFTS = 30
-"""Number of drafts up to which a policy has more worlds."""
+FEW_DRAFTS = 90
+"""Number of drafts up to which a policy has more worlds, so that all have about as many."""
 CASES = 40
 """Number of random worlds by default."""
 REPEATS = 5
@@ -162,14 +162,14 @@ def certify_verifier(
 
 
 def _all_cases(policies: Sequence[DrawPolicy], sizes: Sequence[int] | None, count: int, seed: int) -> Iterator[Case]:
-    """The worlds of all policies, those of flat trees first. Policies of few drafts get twice as many worlds."""
+    """The worlds of all policies, those of flat trees first. Policies of few drafts get more worlds."""
     used = sizes or SIZES
     share = max(1, count // max(1, len(policies) * len(used)))
     for policy in sorted(policies, key=max_depth):
         for size in used:
-            few = size ** sum(draws_by_depth(policy)) <= FEW_DRAFTS
-            yield from cases_of(policy, size, share * (2 if few else 1), seed)
-        if sizes is None and max_depth(policy) == 1 and max_draws(policy) <= 2:
+            more = max(1, FEW_DRAFTS // size ** sum(draws_by_depth(policy)))
+            yield from cases_of(policy, size, share * more, seed)
+        if sizes is None and max_depth(policy) * max_draws(policy) <= 2:
             yield from cases_of_many(policy, seed)
 
 

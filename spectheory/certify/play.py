@@ -168,7 +168,7 @@ def max_depth(policy: DrawPolicy) -> int:
 
 WEIGHTS = 0, 1, 2, 3, 4
 """Weights of tokens before they are divided by their sum."""
-IDS = 0, 5_000, 40_000, 70_000
+IDS = spread_ids(5, 70_001)
 """Ids of the tokens of a world for code that reads a part of a vocabulary, or holds ids in a small type."""
 
 
@@ -239,9 +239,9 @@ def plays_of(given: Any, policies: Sequence[DrawPolicy], rule: DrawRule) -> list
     return [*found, wide_play(given, policies[0] if policies else _accepted(given, (2, 1), rule, WIDE))]
 
 
-_wide = weighted(4, 2, 4, 10)
-WIDE = World(lambda _: _wide, lambda context: _wide if context else weighted(2, 14, 2, 2))
-"""A world for ids of a large vocabulary: most corrections have a large id, and second drafts are kept."""
+_wide = weighted(1, 9, 3, 1, 6), weighted(10, 1, 1, 7, 1)
+WIDE = World(lambda text: _wide[len(text) % 2], lambda text: _wide[len(text) % 2] if text else weighted(2, 2, 2, 12, 2))
+"""A world for ids of a large vocabulary: most corrections have a large id, second drafts are kept, and p alternates."""
 
 
 def wide_play(given: Any, policy: DrawPolicy) -> Play:

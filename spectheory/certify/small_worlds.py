@@ -30,14 +30,14 @@ FEW = 3
 """Number of tokens of q or of p in the worlds of many tokens, so that few drafts or outcomes are possible."""
 SMALL_WEIGHTS = tuple(Fraction(1, 10**n) for n in range(1, 7))
 """Weights of tokens with a small probability, for rules that act on such tokens."""
-RELATIONS = *["any"] * 5, "equal", "disjoint", "disjoint"
+RELATIONS = *["any"] * 5, "equal", "near", "disjoint", "disjoint"
 """How p and q of a context are related. Most rules are right where they are equal or disjoint."""
 
 
 def cases_of(policy: DrawPolicy, size: int, count: int, seed: int) -> Iterator[Case]:
     """`count` random worlds of `size` tokens for a policy; the same arguments give the same worlds.
 
-    In a context, p and q are any two distributions, equal ones, or ones of disjoint supports.
+    In a context, p and q are any two distributions, equal or nearly equal ones, or ones of disjoint supports.
     """
     rng = random.Random(f"{seed} {size} {max_depth(policy)}")
     drafted = drafted_of(policy, size)
@@ -46,18 +46,27 @@ def cases_of(policy: DrawPolicy, size: int, count: int, seed: int) -> Iterator[C
 
 
 def cases_of_many(policy: DrawPolicy, seed: int) -> Iterator[Case]:
-    """Worlds of many tokens for a policy of depth 1: many tokens of p; for a single draw, many tokens of q as well."""
+    """Worlds of many tokens for single nodes and a chain of two: of p, for a single draw of q, or after the first."""
     rng = random.Random(seed)
-    few, every = rng.sample(range(MANY), FEW), range(MANY)
-    after = _on(rng, MANY, few[1:])
-    yield _many(policy, (_on(rng, MANY, every), _on(rng, MANY, few[: FEW + 1 - max_draws(policy)])), after)
+    few = rng.sample(range(MANY), FEW)
+    p, q, narrow = (_on(rng, MANY, tokens) for tokens in (range(MANY), few[: FEW + 1 - max_draws(policy)], few[1:]))
+    last = narrow, narrow
+    if max_depth(policy) == 1:
+        yield _by_depth(policy, (p, q), last)
+        yield _by_depth(policy, (narrow, q), (p, p))
     if max_draws(policy) == 1:
-        yield _many(policy, (_on(rng, MANY, few), _on(rng, MANY, every)), after)
+        yield _by_depth(policy, (_on(rng, MANY, few), _on(rng, MANY, range(MANY))), *[last] * max_depth(policy))
+    if max_depth(policy) > 1:
+        yield _by_depth(policy, (narrow, q), (p, q), last)
 
 
-def _many(policy: DrawPolicy, pair: tuple[Vector, Vector], after: Vector) -> Case:
-    """A world with `pair` at the start, and `after` for p and q after each token."""
-    return Case(policy, {(): pair, **{(token,): (after, after) for token in range(MANY)}})
+def _by_depth(policy: DrawPolicy, *pairs: tuple[Vector, Vector]) -> Case:
+    """A world whose (p, q) depend on the number of tokens alone, in the contexts that p or q can reach."""
+    contexts: list[Context] = [()]
+    for context in contexts:
+        if len(context) < len(pairs) - 1:
+            contexts += [(*context, token) for token in np.flatnonzero(sum(pairs[len(context)])).tolist()]
+    return Case(policy, {context: pairs[len(context)] for context in contexts})
 
 
 def plain_case(policy: DrawPolicy, size: int) -> Case:
@@ -105,6 +114,9 @@ def _pair(size: int, rng: random.Random, drafted: int) -> tuple[Vector, Vector]:
     possible = np.flatnonzero(q).tolist()
     kept = q * np.isin(range(size), rng.sample(possible, min(drafted, len(possible))))
     q = kept / kept.sum()
+    if relation == "near":
+        step = rng.choice(SMALL_WEIGHTS)
+        p = q * (1 - step) + p * step
     return (q, q) if relation == "equal" else (p, q)
 
 
@@ -131,7 +143,8 @@ def shapes(rule: DrawRule) -> list[DrawPolicy]:
     if rule is DrawRule.HUB:
         levels = [(1,), (2,), (1, 1), (1, 2), (2, 1), (2, 2), (1, 2, 1), (1, 1, 1, 1, 1)]
     else:
-        levels = [(1,), (2,), (1, 1), (3,), (4,), (1, 2), (2, 1), (3, 1), (2, 2), (2, 1, 1), (1, 1, 1, 1, 1)]
+        levels = [(1,), (2,), (1, 1), (3,), (4,), (1, 2), (2, 1), (3, 1), (1, 4), (2, 2), (2, 1, 1), (1, 1, 2)]
+        levels.append((1, 1, 1, 1, 1))
     found: list[DrawPolicy] = [Levels(counts, rule) for counts in levels]
     if rule in (DrawRule.IID, DrawRule.IID_APART):
         found += [Paths(2, 2, 0, rule), Paths(3, 1, 1, rule), Paths(2, 1, 1, rule), Paths(3, 2, 0, rule)]

@@ -27,6 +27,8 @@ SECONDS = 60.0
 """Maximum processor time of one call."""
 TRIALS = 20
 """Number of trial calls that show how many tokens a step emits."""
+FARTHER = 0.45
+"""Allowed total variation of pairs of rows of a batch that are no neighbours; that of rows with equal noise is 0.67."""
 CLEAR = 0.01
 """The dependence of the rows of a batch is described if its wealth alone reaches 1 / CLEAR."""
 
@@ -131,7 +133,7 @@ def certify_in_worlds(
     course = _Course([Runs(play, seconds, cycles, own) for play in plays], max_samples, alpha, tv)
     while not course.is_over:
         course.go_on(rng)
-    samples, log_wealth = course.path[-1]
+    (samples, log_wealth), (seen, bound) = course.path[-1], course.variation
     worst = max((t for t in course.trials if t.runs), key=lambda trial: trial.worst()[0], default=None)
     counts: Counter[Context] = Counter()
     for trial in course.trials:
@@ -146,8 +148,8 @@ def certify_in_worlds(
         unseen=max(runs.unseen for runs in course.plays),
         samples=samples,
         log_wealth=log_wealth,
-        tv_bound=course.bound,
-        tv_seen=max(trial.variation() for trial in course.trials),
+        tv_bound=bound,
+        tv_seen=seen,
         worst=None if worst is None else worst.worst()[1],
         path=tuple(course.path),
         counts=dict(counts),
@@ -160,7 +162,7 @@ def certify_in_worlds(
 
 
 class _Course:
-    """The test in progress: `path` as in the certificate, and for each play its number of looks and lowest bound."""
+    """The test in progress: `path` as in the certificate, and for each play its number of looks and lowest bounds."""
 
     def __init__(self, plays: list[Runs], max_samples: int, alpha: float, tv: float) -> None:
         self.plays, self.alpha, self.tv = plays, alpha, tv
@@ -171,13 +173,14 @@ class _Course:
         self.looks = look_times(max_samples // min(len(runs.trials) for runs in plays), first)
         self.most = max_samples
         self.path: list[tuple[int, float]] = [(0, 0.0)]
-        self.bounds, self.turns, self.failure = [1.0] * len(plays), [0] * len(plays), ""
+        self.bounds, self.farther = [1.0] * len(plays), [1.0] * len(plays)
+        self.turns, self.failure = [0] * len(plays), ""
 
     def going(self) -> list[int]:
         """The plays that have not passed, and whose next looks fit into the runs that are left."""
         found, left = [], self.most - self.path[-1][0]
         for i, (runs, turn) in enumerate(zip(self.plays, self.turns, strict=True)):
-            if turn < len(self.looks) and self.bounds[i] >= self.limits[i]:
+            if turn < len(self.looks) and not (self.has_passed(i) and self.log_pairs() < -math.log(CLEAR)):
                 needed = (self.looks[turn] - runs.trials[0].wager.runs) * len(runs.trials)
                 if needed <= left:
                     found.append(i)
@@ -204,18 +207,25 @@ class _Course:
         if self.failure and not never:
             self.failure += f" (in 1 of {self.path[-1][0] + 1:,} runs)"
         for i in going if not self.failure else ():
-            found = [(trial.variation(), trial.runs) for trial in self.plays[i].trials]
-            pairs = self.plays[i].pairs
-            found += [(pairs.variation(), max(1, pairs.runs))] if pairs and self.plays[i].play.batch != 1 else []
-            bounds = (variation_bound(*one, len(self.looks), self.alpha) for one in found)
-            self.bounds[i] = min(self.bounds[i], max(bounds))
+            found, runs = [(trial.variation(), trial.runs) for trial in self.plays[i].trials], self.plays[i]
+            near, *farther = runs.pairs.variations() if runs.pairs and runs.play.batch != 1 else found[:1]
+            for bounds, of in ((self.bounds, [*found, near]), (self.farther, farther)):
+                most = max((variation_bound(*one, len(self.looks), self.alpha) for one in of), default=0.0)
+                bounds[i] = min(bounds[i], most)
             self.turns[i] += 1
 
+    def has_passed(self, i: int) -> bool:
+        """Whether the bounds of a play are below its limits; few rows are compared with ids of a large vocabulary."""
+        is_near = self.plays[i].play.tv is not None or self.farther[i] < max(self.tv, FARTHER)
+        return self.bounds[i] < self.limits[i] and is_near
+
     @property
-    def bound(self) -> float:
-        """Upper bound on the total variation in all plays that have no limit of their own, or in all plays."""
-        common = [bound for bound, runs in zip(self.bounds, self.plays, strict=True) if runs.play.tv is None]
-        return max(common or self.bounds)
+    def variation(self) -> tuple[float, float]:
+        """Largest total variation, seen and at most, in all plays that have no limit of their own, or in all plays."""
+        seen = [max(trial.variation() for trial in runs.trials) for runs in self.plays]
+        both = list(zip(seen, self.bounds, strict=True))
+        common = [one for one, runs in zip(both, self.plays, strict=True) if runs.play.tv is None] or both
+        return max(one for one, _ in common), max(bound for _, bound in common)
 
     def _log_wealth(self) -> float:
         """Log of the wealth over all contexts. The bets on pairs of rows have half of the capital if there are any.
@@ -244,7 +254,7 @@ class _Course:
         """The verdict on the runs so far."""
         if self.path[-1][1] >= -math.log(self.alpha):
             return Verdict.LOSSY
-        has_passed = all(bound < most for bound, most in zip(self.bounds, self.limits, strict=True))
+        has_passed = all(map(self.has_passed, range(len(self.plays)))) and self.log_pairs() < -math.log(CLEAR)
         return Verdict.WITHIN if has_passed and not self.failure else Verdict.UNDECIDED
 
     @property

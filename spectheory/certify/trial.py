@@ -100,7 +100,7 @@ class Runs:
     def __init__(self, play: Play, seconds: float, cycles: int, own: np.random.Generator) -> None:
         self.play, self.seconds, self.cycles, self.own = play, seconds, cycles, own
         self.trials = [Trial(play, context) for context in play.contexts]
-        self.pairs = None if play.batch is None else Pairs([trial.joint for trial in self.trials], own)
+        self.pairs = None if play.batch is None else Pairs([trial.joint for trial in self.trials], play.batch, own)
         self.states: list[tuple[int, Context]] = []
         self.state_of = np.zeros(1, int)
         self.unseen = 0

@@ -29,7 +29,7 @@ def shared(contexts: np.ndarray, rng: np.random.Generator, *, distance: int = 0)
     return np.stack([first, (coins[:, 1:] >= edges[first]).sum(axis=1)], axis=1)
 
 
-@pytest.mark.parametrize("distance", [0, 1, 16])
+@pytest.mark.parametrize("distance", [0, 1, 3, 16])
 def test_noise_shared_between_rows_is_found_and_named(distance: int) -> None:
     """LOSSY at level 1e-6, though each row alone is right."""
     found = in_batches(partial(shared, distance=distance), 8_000, contexts=((), (2,)))

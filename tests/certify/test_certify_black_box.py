@@ -21,7 +21,6 @@ from spectheory.certify.play import WORLDS, plays_of
 from spectheory.certify.trial import Runs
 from spectheory.certify.zoo import SPECIMENS, Specimen
 from spectheory.cli import app
-from spectheory.core.arrays import residual
 
 pytestmark = pytest.mark.usefixtures("no_child")
 
@@ -47,23 +46,48 @@ def test_numbers_that_are_reused_in_the_next_cycle_are_found() -> None:
     assert found["cycles"] == 2
 
 
-def small_bonus_ids(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
-    """Rejection of the first drafts; the token after the last one is drawn from ids below 2^15 only."""
-    node = 0
-    while draft.draws[node]:
-        child = draft.draws[node][0]
-        if not rng.random() * draft.q[node, draft.tokens[child]] < p[node, draft.tokens[child]]:
-            return node, rng.choice(p.shape[1], p=residual(p[node], draft.q[node]))
-        node = child
-    weights = p[node] * (np.arange(p.shape[1]) < 2**15)
-    return node, rng.choice(len(weights), p=weights / weights.sum())
+def top(p: Any, count: int = 20) -> Any:
+    return p * np.isin(np.arange(len(p)), sorted(range(len(p)), key=lambda token: -p[token])[:count])
 
 
-def test_the_default_run_reaches_ids_of_a_large_vocabulary() -> None:
-    """LOSSY at level 1e-6, and only there."""
-    found = st.certify_verifier(small_bonus_ids)
-    assert found.verdict is Verdict.LOSSY
-    assert found.sampled is not None
+def within(p: Any, low: int, high: int) -> Any:
+    return p * ((np.arange(len(p)) >= low) & (np.arange(len(p)) < high))
+
+
+FAULTS: dict[str, dict[str, Any]] = {
+    "a tie": {"accepts": lambda coin, p, q: p != q and coin * q < p},
+    "a floor of q": {"accepts": lambda coin, p, q: coin * max(q, 2**-13) < p},
+    "a small residual": {"corrects": lambda p, q, node: top(np.maximum(p - q, 0), 1 if sum(abs(p - q)) < 0.02 else 64)},
+    "many tokens after the draft": {"ends": lambda p, node: top(p[node])},
+    "many tokens at the second level": {"corrects": lambda p, q, node: top(np.maximum(p - q, 0), 20 if node else 64)},
+    "ids of the second block": {"corrects": lambda p, q, node: (r := np.maximum(p - q, 0)) - within(r, 2**14, 2**15)},
+    "ids of more than 15 bits": {"ends": lambda p, node: within(p[node], 0, 2**15)},
+    "the row before, of a large vocabulary": {"ends": lambda p, node: p[max(0, node - (p.shape[1] > 1024))]},
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_the_default_run_reaches_faults_that_act_on_few_inputs(fault: str) -> None:
+    """LOSSY, by runs at level 1e-6."""
+    accepts = FAULTS[fault].get("accepts", lambda coin, p, q: coin * q < p)
+    corrects = FAULTS[fault].get("corrects", lambda p, q, node: np.maximum(p - q, 0))
+    ends = FAULTS[fault].get("ends", lambda p, node: p[node])
+
+    def verify(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
+        node, weights = 0, None
+        while draft.draws[node] and weights is None:
+            child = draft.draws[node][0]
+            token = draft.tokens[child]
+            if accepts(rng.random(), p[node, token], draft.q[node, token]):
+                node = child
+            else:
+                weights = corrects(p[node], draft.q[node], node)
+                weights = weights if weights.any() else p[node]
+        weights = ends(p, node) if weights is None else weights
+        return node, rng.choice(len(weights), p=weights / weights.sum())
+
+    found = st.certify_verifier(verify)
+    assert found.verdict is Verdict.LOSSY, found.lines()
 
 
 def test_tokens_that_are_not_compared_are_counted() -> None:
