@@ -246,8 +246,8 @@ def eagle_play(
         tree: tree of each step.
         options: as those of `vllm_play`, without `batch`.
     """
-    mask = tree.ancestor_mask()
-    paths = padded([np.flatnonzero(mask[node]) for node, children in enumerate(tree.child_lists) if not children])
+    ancestors = zip(tree.ancestor_mask(), tree.child_lists, strict=True)
+    paths = padded([np.flatnonzero(row).tolist() for row, children in ancestors if not children])
 
     def step(drafter: _Drafter, context: Context, rng: np.random.Generator) -> list[int]:
         texts, tokens = drafter.grown([context], rng)
@@ -271,7 +271,8 @@ def eagle_play(
 def _plays(step: Callable[..., Any], tree: Tree, world: World | None, options: dict[str, Any]) -> list[Play]:
     """Plays of `step(drafter, contexts, rng)` in a world, or in each of `WORLDS`."""
     worlds = WORLDS if world is None else {"": (world, {})}
-    drafters = [_Drafter(one, tree, **{"name": name, **own, **options}) for name, (one, own) in worlds.items()]
+    named = [(one, dict[str, Any](name=name) | own | options) for name, (one, own) in worlds.items()]
+    drafters = [_Drafter(one, tree, **settings) for one, settings in named]
     return [drafter.play(partial(step, drafter)) for drafter in drafters]
 
 

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -57,7 +56,7 @@ class SpecTr(Solver):
     candidates: int = 1
 
     def __post_init__(self) -> None:
-        if self.rho is not None and not (isinstance(self.rho, Real) and 1 <= self.rho <= 1e9):
+        if self.rho is not None and not (isinstance(self.rho, int | float | Fraction) and 1 <= self.rho <= 1e9):
             raise InputError(f"rho must be a number from 1 to 1e9, got {self.rho!r:.60}")
         check_whole("candidates", self.candidates, 1)
         if self.rho is not None and self.candidates > 1:

@@ -146,9 +146,7 @@ def drawn_runs(plays: list[Play], keep: float) -> Callable[[Runs, int, np.random
 @pytest.mark.parametrize("tests", [20, pytest.param(1_000, marks=pytest.mark.deep)])
 def test_the_pooled_worlds_keep_the_level(tests: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Default runs of right steps at alpha = 0.05: more alarms than the bound have probability at most 1e-4 (Binomial).
-
-    The control: steps whose target is off by a total variation of 0.08 or more in one world are found more often.
-    """
+    The control: steps that are off by a total variation of 0.08 or more in one world are found more often."""
     plays = plays_of(st.otlp.Naive(), (), st.DrawRule.IID)
     off = replace(plays[0], target=lambda context: 0.9 * plays[0].target(context) + np.array([0.1, 0, 0]))
     alarms, found = 0, 0
@@ -157,6 +155,5 @@ def test_the_pooled_worlds_keep_the_level(tests: int, monkeypatch: pytest.Monkey
         options = {"alpha": 0.05, "tv": 0.05, "seed": seed}
         alarms += certify_in_worlds(plays, **options).verdict is Verdict.LOSSY
         found += certify_in_worlds([off, *plays[1:]], **options).verdict is Verdict.LOSSY if seed < 20 else 0
-    print("alarms", alarms, "of", tests, "and", found, "of 20 where they belong")
     assert alarms <= binom.ppf(1 - 1e-4, tests, 0.05)
     assert found > binom.ppf(1 - 1e-4, 20, 0.05)

@@ -74,6 +74,7 @@ def test_the_draft_and_the_target_are_those_of_the_provenance_or_as_given() -> N
 
 
 def test_what_cannot_be_exported_is_refused() -> None:
+    refuses("draft must be a repository or the path of a file, got 'aa", st.export, PLAN, "vllm", draft="a" * 300)
     refuses("unknown engine 'vlm': did you mean vllm", st.export, PLAN, "vlm")
     refuses("plans cannot be exported to Read, only its reports can be read", Engine("read", "Read").release)
     refuses(r"version must be a version of vLLM .* \(0.24 to 0.33\)", st.export, PLAN, "vllm", version="0.9")

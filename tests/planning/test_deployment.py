@@ -85,6 +85,7 @@ def test_lengths_give_the_context_and_the_prompts() -> None:
 
 
 def test_lengths_that_contradict_each_other_are_refused() -> None:
+    refuses("gpus must be between 1 and 1,000,000,000, got -1", place, gpus=-1)
     refuses("prompt_tokens and output_tokens belong together: give both", place, prompt_tokens=100)
     refuses("prompt_tokens must be a finite number.*, got nan", place, prompt_tokens=float("nan"), output_tokens=1)
     refuses("output_tokens must be above 0, got 0", place, prompt_tokens=10, output_tokens=0)

@@ -42,7 +42,7 @@ REFUSED: list[tuple[str, Callable[[], object]]] = [
     (r"tokens\[0\] is 1, which p gives .* 4.94e-324", lambda: target([1], [[1.0, 5e-324]], [[0.5, 0.5]])),
     ("ranks.*-2", lambda: greedy([-2])),
     ("ranks must be below candidates=3", lambda: greedy([0, 3], candidates=3)),
-    (r"texts must be .*, got \[\]", lambda: Replays([])),
+    ("texts must hold at least one text, got none", lambda: Replays([])),
     ("texts.*several", lambda: Replays([TEXT, RANKED])),
     ("samples.*0", lambda: Replays([TEXT], samples=0)),
     ("4 children.*only 3", lambda: replay(greedy(np.arange(40) % 3, 3), st.Tree.k_ary(4, 1), Greedy())),
