@@ -204,8 +204,6 @@ def pooled(logs: Sequence[float]) -> float:
 
 PARTS = 6
 """The interval from 0 to 1 is cut into this many equal parts; for the total variation, two of them are one."""
-NEAR = 4
-"""Rows up to this distance are compared, and those at distances of a power of two."""
 INDEPENDENT = 100.0
 """A G statistic of `PARTS` x `PARTS` cells is above this with a probability below 1e-10 if rows are independent."""
 
@@ -220,13 +218,12 @@ class Pairs:
     rows fall with equal probability into each of `PARTS` x `PARTS` squares, whatever the contexts of the rows are.
 
     For each distance of rows and each pair of positions, a bettor bets on the squares that it has seen. The pairs of a
-    call are disjoint, so that their wealth is a martingale: neighbours in every other call, else rows at one of the
-    other `distances` in turn.
+    call are disjoint, so that their wealth is a martingale: neighbours, or in every fourth call rows farther apart.
     """
 
     def __init__(self, joints: Sequence[Joint], batch: int, rng: np.random.Generator) -> None:
         self.rng, self.length = rng, joints[0].length
-        self.distances = sorted({1, *range(2, min(batch, NEAR + 1)), *(1 << n for n in range(batch.bit_length() - 1))})
+        self.distances = [1, *(n for n in (2, 3, *(1 << k for k in range(2, 24))) if n < batch)]
         self._batch = np.zeros((len(self.distances), self.length**2, PARTS**2))
         self._counts, self._logs = np.zeros_like(self._batch), np.zeros(self._batch.shape[:2])
         self._edges = [np.cumsum([joint.given[m] for joint in joints], axis=2) for m in range(self.length)]
@@ -235,7 +232,7 @@ class Pairs:
     def add(self, contexts: np.ndarray, texts: np.ndarray) -> None:
         """Add the rows of one call: the index of each context (n,), and the emitted tokens (n, length), -1 for none."""
         farther = len(self.distances) - 1
-        which = 1 + self._calls // 2 % farther if self._calls % 2 and farther else 0
+        which = 1 + self._calls // 4 % farther if self._calls % 4 == 3 and farther else 0
         distance, rows = self.distances[which], np.arange(len(texts))
         left = rows[(rows // distance % 2 == 0) & (rows + distance < len(texts))]
         self._calls += 1
@@ -269,34 +266,29 @@ class Pairs:
         """Log of the average wealth of the bettors, one of which never bets."""
         return log_mean(np.array([0.0, *self._logs.ravel()]))
 
-    def variations(self) -> list[tuple[float, int]]:
-        """For each distance, the observed total variation of pairs of rows from independent ones, and their number.
+    def of_neighbours(self) -> tuple[float, int]:
+        """Observed total variation of neighbouring rows from independent ones, and the number of pairs, at least 1.
 
-        It is that of the worst pair of positions; 1 without pairs, whose number is then 1.
+        It is that of the worst pair of positions, and 1 without pairs.
         """
-        found, half = [], PARTS // 2
-        for counts in self._counts:
-            runs = int(counts[0].sum())
-            coarse = counts.reshape(-1, half, 2, half, 2).sum(axis=(2, 4)).reshape(len(counts), -1) / max(1, runs)
-            found.append((float(np.abs(coarse - 1 / half**2).sum(axis=1).max() / 2) if runs else 1.0, max(1, runs)))
-        return found
+        counts, half = self._counts[0], PARTS // 2
+        runs = max(1, int(counts[0].sum()))
+        coarse = counts.reshape(-1, half, 2, half, 2).sum(axis=(2, 4)).reshape(len(counts), -1) / runs
+        return float(np.abs(coarse - 1 / half**2).sum(axis=1).max() / 2) if counts.any() else 1.0, runs
 
     def dependence(self) -> str:
-        """How two rows depend on each other, in words; "" if they differ from two independent rows by chance only."""
-        table = int(self._logs.max(axis=0).argmax())
-        counts = self._counts[self._logs[:, table] > 0, table].sum(axis=0).reshape(PARTS, PARTS)
-        runs = max(1.0, counts.sum())
-        apart = counts.sum(axis=1, keepdims=True) * counts.sum(axis=0) / runs
-        seen = counts > 0
-        if 2 * (counts[seen] * np.log(counts[seen] / apart[seen])).sum() < INDEPENDENT:
+        """That rows depend on each other, in words; "" if they differ from two independent rows by chance only."""
+        which, table = divmod(int(self._logs.argmax()), self.length**2)
+        if max(_dependence(self._counts[which, table]), _dependence(self._counts[:, table].sum(axis=0))) < INDEPENDENT:
             return ""
-        low, high = np.unravel_index(np.abs(counts - apart).argmax(), counts.shape)
-        first, second = (position + 1 for position in divmod(table, self.length))
-        return (
-            f"rows of a batch depend on each other (evidence {power_of_ten(self.log_wealth())}): token {first} of a "
-            f"row is in part {low + 1} of {PARTS} of its distribution and token {second} of another in part {high + 1} "
-            f"in {counts[low, high] / runs:.1%} of pairs, not {apart[low, high] / runs:.1%}"
-        )
+        return f"rows of a batch depend on each other (evidence {power_of_ten(self.log_wealth())})"
+
+
+def _dependence(counts: np.ndarray) -> float:
+    """The G statistic of counts in `PARTS` x `PARTS` cells against independence."""
+    table, seen = counts.reshape(PARTS, PARTS), counts > 0
+    apart = (table.sum(axis=1, keepdims=True) * table.sum(axis=0) / max(1, counts.sum())).ravel()
+    return 2 * float((counts[seen] * np.log(counts[seen] / apart[seen])).sum())
 
 
 LARGEST_STAKE = 0.95

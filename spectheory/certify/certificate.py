@@ -13,10 +13,7 @@ from spectheory.core.arrays import Vector
 from spectheory.core.draft import Draft
 from spectheory.core.world import Context, DrawPolicy, World
 
-PAIRS = (
-    "rows of a batch: compared with the next 4 and with those at distances of a power of two; not covered: other pairs "
-    "and larger groups"
-)
+PAIRS = "rows of a batch: compared with the next 4 and the next 8, 16, ...; not covered: other pairs, larger groups"
 SHOWN = 30
 """Number of contexts that are listed with one distribution."""
 
@@ -63,14 +60,11 @@ class Case:
         groups: dict[tuple[str, str], list[Context]] = {}
         for context, (p, q) in self.distributions.items():
             groups.setdefault((shown(p), shown(q)), []).append(context)
-        alike = len(groups) == 1
-        return [
-            f"policy {self.policy}",
-            *(
-                f"after {'anything' if alike else _some(contexts)}: p = {p}  q = {q}"
-                for (p, q), contexts in groups.items()
-            ),
-        ]
+        found = [f"policy {self.policy}"]
+        for (p, q), contexts in groups.items():
+            listed = ", ".join(map(text, contexts[:SHOWN])) + ", ..." * (len(contexts) > SHOWN)
+            found.append(f"after {'anything' if len(groups) == 1 else listed}: p = {p}  q = {q}")
+        return found
 
 
 @dataclass(frozen=True)
@@ -315,11 +309,6 @@ def drawn(draft: Draft) -> str:
 def shown(distribution: Sequence[Any] | Vector) -> str:
     """A distribution as text, such as (1/3, 2/3)."""
     return f"({', '.join(map(number, distribution))})"
-
-
-def _some(contexts: Sequence[Context]) -> str:
-    """The first contexts as text."""
-    return ", ".join(map(text, contexts[:SHOWN])) + (f" and {len(contexts) - SHOWN:,} more" if contexts[SHOWN:] else "")
 
 
 def text(context: Sequence[int]) -> str:

@@ -27,10 +27,8 @@ SECONDS = 60.0
 """Maximum processor time of one call."""
 TRIALS = 20
 """Number of trial calls that show how many tokens a step emits."""
-FARTHER = 0.45
-"""Allowed total variation of pairs of rows of a batch that are no neighbours; that of rows with equal noise is 0.67."""
 CLEAR = 0.01
-"""The dependence of the rows of a batch is described if its wealth alone reaches 1 / CLEAR."""
+"""Rows of a batch whose dependence has a wealth of 1 / CLEAR do not pass, and are described if the verdict is LOSSY."""
 
 
 @ends_are_errors()
@@ -162,7 +160,7 @@ def certify_in_worlds(
 
 
 class _Course:
-    """The test in progress: `path` as in the certificate, and for each play its number of looks and lowest bounds."""
+    """The test in progress: `path` as in the certificate, and for each play its number of looks and lowest bound."""
 
     def __init__(self, plays: list[Runs], max_samples: int, alpha: float, tv: float) -> None:
         self.plays, self.alpha, self.tv = plays, alpha, tv
@@ -173,14 +171,13 @@ class _Course:
         self.looks = look_times(max_samples // min(len(runs.trials) for runs in plays), first)
         self.most = max_samples
         self.path: list[tuple[int, float]] = [(0, 0.0)]
-        self.bounds, self.farther = [1.0] * len(plays), [1.0] * len(plays)
-        self.turns, self.failure = [0] * len(plays), ""
+        self.bounds, self.turns, self.failure = [1.0] * len(plays), [0] * len(plays), ""
 
     def going(self) -> list[int]:
         """The plays that have not passed, and whose next looks fit into the runs that are left."""
         found, left = [], self.most - self.path[-1][0]
         for i, (runs, turn) in enumerate(zip(self.plays, self.turns, strict=True)):
-            if turn < len(self.looks) and not (self.has_passed(i) and self.log_pairs() < -math.log(CLEAR)):
+            if turn < len(self.looks) and not self.has_passed(i):
                 needed = (self.looks[turn] - runs.trials[0].wager.runs) * len(runs.trials)
                 if needed <= left:
                     found.append(i)
@@ -207,17 +204,16 @@ class _Course:
         if self.failure and not never:
             self.failure += f" (in 1 of {self.path[-1][0] + 1:,} runs)"
         for i in going if not self.failure else ():
-            found, runs = [(trial.variation(), trial.runs) for trial in self.plays[i].trials], self.plays[i]
-            near, *farther = runs.pairs.variations() if runs.pairs and runs.play.batch != 1 else found[:1]
-            for bounds, of in ((self.bounds, [*found, near]), (self.farther, farther)):
-                most = max((variation_bound(*one, len(self.looks), self.alpha) for one in of), default=0.0)
-                bounds[i] = min(bounds[i], most)
+            found = [(trial.variation(), trial.runs) for trial in self.plays[i].trials]
+            pairs = self.plays[i].pairs
+            found += [pairs.of_neighbours()] if pairs and self.plays[i].play.batch != 1 else []
+            bounds = (variation_bound(*one, len(self.looks), self.alpha) for one in found)
+            self.bounds[i] = min(self.bounds[i], max(bounds))
             self.turns[i] += 1
 
     def has_passed(self, i: int) -> bool:
-        """Whether the bounds of a play are below its limits; few rows are compared with ids of a large vocabulary."""
-        is_near = self.plays[i].play.tv is not None or self.farther[i] < max(self.tv, FARTHER)
-        return self.bounds[i] < self.limits[i] and is_near
+        """Whether the bound of a play is below its limit, and there is no evidence that rows of a batch depend."""
+        return self.bounds[i] < self.limits[i] and self.log_pairs() < -math.log(CLEAR)
 
     @property
     def variation(self) -> tuple[float, float]:
@@ -254,7 +250,7 @@ class _Course:
         """The verdict on the runs so far."""
         if self.path[-1][1] >= -math.log(self.alpha):
             return Verdict.LOSSY
-        has_passed = all(map(self.has_passed, range(len(self.plays)))) and self.log_pairs() < -math.log(CLEAR)
+        has_passed = all(map(self.has_passed, range(len(self.plays))))
         return Verdict.WITHIN if has_passed and not self.failure else Verdict.UNDECIDED
 
     @property

@@ -22,7 +22,7 @@ from spectheory.core.chance import Branch, BranchError, branches
 from spectheory.core.coins import is_float
 from spectheory.core.draft import Draft, DrawRule
 from spectheory.core.errors import InputError
-from spectheory.core.world import Context, World
+from spectheory.core.world import Context
 from spectheory.otlp import Solver
 from spectheory.verify import TopDown, Verifier
 
@@ -312,7 +312,8 @@ def compare(distribution_of: DistributionOf, case: Case, arithmetic: Callable[[A
                 )
             text = ending.text(draft)
             emitted[text] = emitted.get(text, 0) + chance * ending.chance
-            if ending.chance == 0 and ending.given_zeros > ROUNDED and not _is_possible(case.world, text):
+            by_zeros = ending.chance == 0 and ending.given_zeros > ROUNDED
+            if by_zeros and any(case.world.p(text[:i])[token] == 0 for i, token in enumerate(text)):
                 impossible = text
         if failed:
             here = sum(ending.chance for ending in failed)
@@ -341,8 +342,3 @@ def check_ending(node: int, token: int, draft: Draft) -> None:
     for name, given, size in (("token", token, len(draft.q[0])), ("node", node, draft.tree.budget + 1)):
         if not 0 <= given < size:
             raise NotADistributionError(f"the verifier returned {name} {given}, but it must be from 0 to {size - 1}")
-
-
-def _is_possible(world: World, text: Context) -> bool:
-    """Whether the target emits this text with a positive probability."""
-    return all(world.p(text[:i])[token] > 0 for i, token in enumerate(text))

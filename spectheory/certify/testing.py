@@ -84,7 +84,7 @@ def assert_step(
         InputError: an option is out of range, or `alpha` is given in a session.
     """
     __tracebackhide__ = True
-    test = current_test()
+    test = os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" ")[0]  # the running test, as pytest writes it
     if session is not None:
         if "alpha" in options:
             raise InputError("alpha must not be given in a session of pytest: set certify_false_alarms_a_day")
@@ -97,11 +97,6 @@ def assert_step(
     if certificate.verdict is not Verdict.WITHIN:
         raise AssertionError("\n".join(certificate.lines()))
     return certificate
-
-
-def current_test() -> str:
-    """The name of the running test, as pytest writes it; empty outside of tests."""
-    return os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" ")[0]
 
 
 def _count() -> None:

@@ -13,7 +13,7 @@ from spectheory.core.errors import InputError
 from spectheory.core.tree import Tree
 from spectheory.engines.engine import Engine, Export
 from spectheory.planning.envelope import Envelope
-from spectheory.planning.fitting import Fitting
+from spectheory.planning.fitting import UNNAMED, Fitting
 
 SETTINGS_FILE = "from_pretrained.json"
 CHOICES_FILE = "choices.py"
@@ -51,7 +51,8 @@ def choices_text(tree: Tree, engine: str) -> str:
 
 def _fitted(fitting: Fitting, version: str) -> Export:
     """The fastest tree for EAGLE-1, or the fastest envelope for EAGLE-2 and 3, at the first batch size."""
-    tree, notes = fitting.tree, () if fitting.family.startswith("eagle") else (fitting.other_draft("an EAGLE head"),)
+    other = f"planned for {fitting.draft or UNNAMED}, which by its name is not an EAGLE head: rates and times differ"
+    tree, notes = fitting.tree, () if fitting.family.startswith("eagle") else (other,)
     if VERSIONS[version] == "static":
         return export(tree, version=version).after(*fitting.notes_at_first(tree), *notes)
     found = fitting.first_envelope

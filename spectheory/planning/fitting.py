@@ -279,10 +279,6 @@ class Fitting:
             return ()
         return (f"tau is that of {' and '.join(sorted(names))}, and differs if the engine verifies by another rule",)
 
-    def other_draft(self, wanted: str) -> str:
-        """A note for an engine that drafts with another kind of draft (`wanted`) than the planned one."""
-        return f"planned for {self.draft or UNNAMED}, which by its name is not {wanted}: rates and times differ"
-
     def require_batch_1(self) -> None:
         """Raise InputError unless batch size 1 is planned, for an engine that drafts for one sequence at a time."""
         if (first := self.schedule.batches[0]) > 1:

@@ -21,10 +21,10 @@ from tests.helpers import refuses
 
 
 def shared(contexts: np.ndarray, rng: np.random.Generator, *, distance: int = 0) -> np.ndarray:
-    """As `plain`, but each row has the numbers of the first row, or of a row some rows before it."""
+    """As `plain`, but each row has the numbers of the first row, or every other one those of a row before it."""
     rows = np.arange(len(contexts))
     edges = np.cumsum(MATRIX, axis=1)
-    coins = rng.random((len(rows), 2))[rows % distance if distance else 0 * rows]
+    coins = rng.random((len(rows), 2))[rows // (2 * distance) * distance + rows % distance if distance else 0 * rows]
     first = (coins[:, :1] >= edges[contexts[:, -1]]).sum(axis=1)
     return np.stack([first, (coins[:, 1:] >= edges[first]).sum(axis=1)], axis=1)
 
