@@ -121,7 +121,7 @@ class Client:
             if answer.status not in BUSY or wait is None:
                 break
             after = answer.headers.get("Retry-After", "")
-            time.sleep(min(int(after) if after.isdecimal() else wait, LONGEST_WAIT))
+            time.sleep(min(float(after) if after.isdecimal() else wait, LONGEST_WAIT))
         if answer.status in BUSY:
             self.waits = [None]
         if answer.status != 200:

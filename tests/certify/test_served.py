@@ -95,12 +95,11 @@ def test_layouts_of_engines_are_read() -> None:
         return {"model": "m", "choices": [choice], **more}
 
     rows = [{"tokens": [one], "token_logprobs": [-1.0], "top_logprobs": [{one: -1.0}]} for one in "ab"]
-    streamed = Answer.of(
-        [part("a", rows[0]), part("b", rows[1], system_fingerprint="f"), {"choices": [], "model": "m"}]
-    )
+    streamed = [part("a", rows[0]), part("b", rows[1], system_fingerprint="f"), {"choices": [], "model": "m"}]
     content = [{"token": one, "logprob": -1.0, "top_logprobs": [{"token": one, "logprob": -1.0}]} for one in "ab"]
-    assert streamed == Answer.of([part("ab", {"content": content}, system_fingerprint="f")])
-    assert streamed == Answer("ab", "stop", "m f", ("a", "b"), (-1.0, -1.0), ({"a": -1.0}, {"b": -1.0}))
+    whole = [part("ab", {"content": content}, system_fingerprint="f")]
+    read = Answer("ab", "stop", "m f", ("a", "b"), (-1.0, -1.0), ({"a": -1.0}, {"b": -1.0}))
+    assert Answer.of(streamed) == Answer.of(whole) == read
     assert Answer.of([part("a", rows[0]), part("b", None, usage={})]) == Answer("ab", "stop", "m")
 
 
