@@ -1,6 +1,7 @@
 /-!
-Two keystones of docs/keystones.md as formal proofs: rejection with one draft (section 3), the top-down walk (section 2),
-and both together: speculative sampling with a chain of drafts.
+Three keystones of docs/keystones.md as formal proofs: rejection with one draft (section 3), the top-down walk (section
+2), and admission across requests (section 13). They are put together: speculative sampling with a chain of drafts, and
+with chains of several requests under one budget.
 
 Probabilities are natural numbers over a common denominator, so that no library besides Lean's core is needed. Tokens are
 `0, ..., n - 1`. Check with Lean 4: `lean proofs_check/lean/keystones.lean` prints nothing if every proof is complete.
@@ -233,5 +234,160 @@ theorem chain_is_lossless (n : Nat) (p q : List Nat → Nat → Nat) (units : �
       = text (fun c => total n (residual (p c) (q c) n)) p c z :=
   top_down_is_lossless n _ p _ _ _ (fun _ c y token => rejection_is_lossless (p c) (q c) n (units c) y token)
     length () c z tokens
+
+/-! ## Section 13: admission across requests
+
+Requests are `0, 1, ...`. The slots of a step are the list of their requests, in the order in which tokens are drawn. -/
+
+/-- `f`, but `a` at `r`. -/
+def put {A : Type} (f : Nat → A) (r : Nat) (a : A) (i : Nat) : A := if i = r then a else f i
+
+theorem put_same {A : Type} (f : Nat → A) (r : Nat) (a : A) : put f r a r = a := by unfold put; exact if_pos rfl
+
+theorem put_other {A : Type} (f : Nat → A) {r i : Nat} (a : A) (differ : ¬ i = r) : put f r a i = f i := by
+  unfold put; exact if_neg differ
+
+/-- The weight of independent texts of the target, one for each request `r`, that begin with `z r` after `c r`. -/
+noncomputable def texts (k : List Nat → Nat) (p : List Nat → Nat → Nat) :
+    Nat → (Nat → List Nat) → (Nat → List Nat) → Nat
+  | 0, _, _ => 1
+  | r + 1, c, z => texts k p r c z * text k p (c r) (z r)
+
+theorem texts_congr (k : List Nat → Nat) (p : List Nat → Nat → Nat) {c d y z : Nat → List Nat} (requests : Nat)
+    (same : ∀ r, r < requests → c r = d r ∧ y r = z r) : texts k p requests c y = texts k p requests d z := by
+  induction requests with
+  | zero => rfl
+  | succ r ih =>
+    have last := same r (Nat.lt_succ_self r)
+    simp only [texts, last.1, last.2, ih (fun i below => same i (Nat.lt_succ_of_lt below))]
+
+theorem texts_put (k : List Nat → Nat) (p : List Nat → Nat → Nat) (requests r : Nat) (known : r < requests)
+    (c z : Nat → List Nat) (y : Nat) (t : List Nat) (begins : z r = y :: t) :
+    k (c r) * p (c r) y * texts k p requests (put c r (y :: c r)) (put z r t) = texts k p requests c z := by
+  induction requests with
+  | zero => omega
+  | succ n ih =>
+    by_cases last : r = n
+    · subst last
+      have others : texts k p r (put c r (y :: c r)) (put z r t) = texts k p r c z :=
+        texts_congr k p r (fun i below => ⟨put_other c _ (by omega), put_other z _ (by omega)⟩)
+      simp only [texts, others, put_same, begins, text]
+      exact Nat.mul_left_comm _ _ _
+    · have other : ¬ n = r := by omega
+      simp only [texts, put_other _ _ other]
+      rw [← Nat.mul_assoc, ih (by omega)]
+
+/-- The number of slots of request `r`. -/
+def slotsOf (r : Nat) : List Nat → Nat
+  | [] => 0
+  | s :: slots => hit s r + slotsOf r slots
+
+/-- The weight of a step after which, for each request `r`, the text after `c r` begins with `z r`. The draws of earlier
+slots are `h`, the last one first. A slot is admitted or not by `rule h`: by draws before its own. If its request is
+live, draw `d` of `m` and the emitted token `y` have the joint weight `solve (rule h) c d y`, and `stays` says whether
+the request is live after it. Else the draw has the weight `idle h d`, and nothing is emitted. After the last slot the
+target goes on. A coin that decides an admission is a slot of a request that is not live. -/
+noncomputable def batch {S : Type} (k : List Nat → Nat) (p : List Nat → Nat → Nat) (requests m : Nat)
+    (rule : List Nat → S) (solve : S → List Nat → Nat → Nat → Nat) (stays : S → List Nat → Nat → Nat → Bool)
+    (idle : List Nat → Nat → Nat) :
+    List Nat → List Nat → (Nat → Bool) → (Nat → List Nat) → (Nat → List Nat) → Nat
+  | [], _, _, c, z => texts k p requests c z
+  | r :: slots, h, live, c, z =>
+    if live r then
+      match z r with
+      | [] => 1
+      | y :: t => total m fun d => solve (rule h) (c r) d y *
+          batch k p requests m rule solve stays idle slots (d :: h) (put live r (stays (rule h) (c r) d y))
+            (put c r (y :: c r)) (put z r t)
+    else total m fun d => idle h d * batch k p requests m rule solve stays idle slots (d :: h) live c z
+
+/-- **Admission by earlier draws is lossless**: the texts of all requests are independent texts of the target, if each
+slot emits the target's tokens whether it is admitted or not. Texts have at least a token for each slot of their request,
+and `j` is the denominator that each slot brings in. -/
+theorem admission_is_lossless {S : Type} (n j : Nat) (k : List Nat → Nat) (p : List Nat → Nat → Nat) (requests m : Nat)
+    (rule : List Nat → S) (solve : S → List Nat → Nat → Nat → Nat) (stays : S → List Nat → Nat → Nat → Bool)
+    (idle : List Nat → Nat → Nat)
+    (lossless : ∀ s c y, y < n → total m (fun d => solve s c d y) = j * (k c * p c y))
+    (drawn : ∀ h, total m (idle h) = j) :
+    ∀ slots h live c z, (∀ r, r ∈ slots → r < requests) → (∀ r y, y ∈ z r → y < n) →
+      (∀ r, slotsOf r slots ≤ (z r).length) →
+      batch k p requests m rule solve stays idle slots h live c z
+        = j ^ slots.length * texts k p requests c z := by
+  intro slots
+  induction slots with
+  | nil => intro h live c z _ _ _; simp only [batch, List.length_nil, Nat.pow_zero, Nat.one_mul]
+  | cons r slots ih =>
+    intro h live c z known tokens enough
+    have rest : ∀ i, i ∈ slots → i < requests := fun i inside => known i (List.mem_cons_of_mem r inside)
+    by_cases opened : live r = true
+    · have some := enough r
+      simp only [slotsOf, hit_same] at some
+      cases begins : z r with
+      | nil => rw [begins, List.length_nil] at some; omega
+      | cons y t =>
+        have token : y < n := tokens r y (by rw [begins]; exact List.mem_cons_self ..)
+        have below : ∀ d, batch k p requests m rule solve stays idle slots (d :: h)
+            (put live r (stays (rule h) (c r) d y)) (put c r (y :: c r)) (put z r t)
+            = j ^ slots.length * texts k p requests (put c r (y :: c r)) (put z r t) := by
+          intro d
+          apply ih _ _ _ _ rest
+          · intro i a inside
+            by_cases same : i = r
+            · subst same
+              rw [put_same] at inside
+              exact tokens i a (by rw [begins]; exact List.mem_cons_of_mem y inside)
+            · rw [put_other z t same] at inside
+              exact tokens i a inside
+          · intro i
+            by_cases same : i = r
+            · subst same
+              rw [put_same]
+              rw [begins, List.length_cons] at some
+              omega
+            · have all := enough i
+              simp only [slotsOf] at all
+              rw [put_other z t same]
+              omega
+        simp only [batch, if_pos opened, begins, below]
+        rw [total_mul, lossless (rule h) (c r) y token,
+          ← texts_put k p requests r (known r (List.mem_cons_self ..)) c z y t begins, List.length_cons, Nat.pow_succ,
+          Nat.mul_mul_mul_comm, Nat.mul_comm j]
+    · have below : ∀ d, batch k p requests m rule solve stays idle slots (d :: h) live c z
+          = j ^ slots.length * texts k p requests c z := fun d =>
+        ih (d :: h) live c z rest tokens (fun i => by have all := enough i; simp only [slotsOf] at all; omega)
+      simp only [batch, if_neg opened, below]
+      rw [total_mul, drawn h, List.length_cons, Nat.pow_succ, ← Nat.mul_assoc, Nat.mul_comm j]
+
+/-- **Chains of several requests under one budget are lossless**: an admitted slot is verified by rejection, at the first
+one that is not admitted the target draws, and every slot has drawn its token from `q`, after whatever its request has
+drafted (`after h`). -/
+theorem budget_is_lossless (n j : Nat) (p q : List Nat → Nat → Nat) (target : ∀ c, total n (p c) = j)
+    (draft : ∀ c, total n (q c) = j) (requests : Nat) (rule : List Nat → Bool) (after : List Nat → List Nat)
+    (slots h : List Nat) (live : Nat → Bool) (c z : Nat → List Nat) (known : ∀ r, r ∈ slots → r < requests)
+    (tokens : ∀ r y, y ∈ z r → y < n) (enough : ∀ r, slotsOf r slots ≤ (z r).length) :
+    batch (fun c => total n (residual (p c) (q c) n)) p requests n rule
+        (fun admitted c x y => if admitted then ways (p c) (q c) n x y * j
+          else q c x * (total n (residual (p c) (q c) n) * p c y))
+        (fun admitted _ x y => admitted && x == y) (fun h x => q (after h) x) slots h live c z
+      = j ^ slots.length * texts (fun c => total n (residual (p c) (q c) n)) p requests c z := by
+  apply admission_is_lossless n j _ p requests n rule _ _ _ _ (fun h => draft (after h)) slots h live c z known tokens
+    enough
+  intro admitted c y token
+  cases admitted with
+  | false => simp only [Bool.false_eq_true, if_false]; rw [total_mul, draft c]
+  | true =>
+    simp only [if_true]
+    rw [total_mul, rejection_is_lossless (p c) (q c) n ((target c).trans (draft c).symm) y token, Nat.mul_comm]
+
+/-- Two requests draft one of two tokens each, with weights 4 and 2 beside the target's 3 and 3. The one whose own drawn
+token has the larger weight is admitted, the first one if they are equal. This is the weight of emitting `a` and `b`. -/
+def byOwnToken (a b : Nat) : Nat :=
+  total 2 fun x => total 2 fun y =>
+    if 2 * (2 - y) ≤ 2 * (2 - x)
+    then ways (fun _ => 3) (fun t => 2 * (2 - t)) 2 x a * (2 * (2 - y) * 3)
+    else 2 * (2 - x) * 3 * ways (fun _ => 3) (fun t => 2 * (2 - t)) 2 y b
+
+/-- **Admission by a slot's own token is lossy**: token 0 is emitted twice in 72 of 216 ways, which should be 54. -/
+theorem own_token_is_lossy : total 2 (fun a => total 2 (byOwnToken a)) = 216 ∧ byOwnToken 0 0 = 72 := by decide
 
 end Keystones

@@ -16,11 +16,12 @@ from pathlib import Path
 from typing import Any
 
 from spectheory.core.errors import InputError
-from spectheory.core.files import read_text, reported
+from spectheory.core.files import from_json, read_text, reported
 
 Body = dict[str, Any]
 Post = Callable[[Sequence[Body]], list[list[Any]]]
 """Sends requests, all at once, and returns the JSON values of each answer: several if it is streamed."""
+Progress = Callable[[int, int], None]
 TRIES, BUSY, LONGEST_WAIT, REFUSED = 6, (429, 503), 30, (400, 404, 422, 501)
 """How often a busy server is asked again, its statuses, the most seconds between, and statuses of unknown requests."""
 START = '{"asked": ["'
@@ -30,9 +31,11 @@ LEAST = -1e4
 
 
 class NoAnswerError(Exception):
-    """There is no usable answer; the message says why. `refused` if the server does not know this kind of request."""
+    """There is no usable answer; the message says why."""
 
-    refused = False
+
+class RefusedError(NoAnswerError):
+    """The server does not know this kind of request."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +56,7 @@ class Answer:
             choices = [choice for part in parts for choice in part.get("choices", ())]
             rows = [_rows(choice.get("logprobs") or {}) for choice in choices]
             given = all(row or not choice.get("text") for choice, row in zip(choices, rows, strict=True))
-            ends = [choice["finish_reason"] for choice in choices if choice.get("finish_reason")]
+            ends = [str(choice["finish_reason"]) for choice in choices if choice.get("finish_reason")]
             names = [part[name] for name in ("model", "system_fingerprint") for part in parts if part.get(name)]
             text, kept = "".join(choice.get("text") or "" for choice in choices), rows if given else []
             return cls(text, ends[-1], " ".join(dict.fromkeys(names)), *zip(*chain(*kept), strict=True))
@@ -69,7 +72,7 @@ def _rows(logs: Any) -> list[tuple[str, float, dict[str, float]]]:
     else:
         tokens, tops = logs.get("tokens") or [], logs.get("top_logprobs") or []
         found = list(zip(tokens, logs.get("token_logprobs") or (), tops or [{}] * len(tokens), strict=True))
-    return [(one, max(LEAST, log), {of: max(LEAST, x) for of, x in (top or {}).items()}) for one, log, top in found]
+    return [(str(one), max(LEAST, log), {a: max(LEAST, x) for a, x in (top or {}).items()}) for one, log, top in found]
 
 
 class Client:
@@ -84,6 +87,7 @@ class Client:
         if not found:
             raise InputError(f"a server must be a URL such as http://127.0.0.1:8000, got {url!r:.80}")
         self.url, self.seconds, self.model = url, seconds, ""
+        self.waits = [*(2**n for n in range(TRIES)), None]
         self.connected, self.host = HTTPSConnection if found[1] == "https" else HTTPConnection, found[2]
         self.path = found[3].rstrip("/").removesuffix("/v1") + "/v1"
 
@@ -98,8 +102,8 @@ class Client:
             return list(pool.map(lambda body: self._asked("POST", "/completions", body), bodies))
 
     def _asked(self, method: str, path: str, body: Body) -> list[Any]:
-        """The JSON values of an answer. A busy server is asked again, after the time that it names."""
-        for wait in [*(2**n for n in range(TRIES)), None]:
+        """The JSON values of an answer. A busy server is asked again, unless it was busy to the end once."""
+        for wait in self.waits:
             end, read = time.monotonic() + self.seconds, b""
             try:
                 with closing(self.connected(self.host, timeout=self.seconds)) as connection:
@@ -111,22 +115,23 @@ class Client:
                             raise TimeoutError
             except TimeoutError:
                 raise NoAnswerError(f"{self.url} did not answer within {self.seconds:g} seconds (--seconds)") from None
-            except (OSError, OverflowError, HTTPException) as error:
+            except (OSError, OverflowError, ValueError, HTTPException) as error:
                 raise NoAnswerError(f"{self.url} cannot be reached: {error or type(error).__name__}") from None
             text = read.decode(errors="replace")
             if answer.status not in BUSY or wait is None:
                 break
             after = answer.headers.get("Retry-After", "")
-            time.sleep(min(int(after) if after.isdigit() else wait, LONGEST_WAIT))
+            time.sleep(min(float(after) if after.isdecimal() else wait, LONGEST_WAIT))
+        if answer.status in BUSY:
+            self.waits = [None]
         if answer.status != 200:
             why = "is rate-limited, status" if answer.status == 429 else "answered with status"
-            error = NoAnswerError(f"{self.url} {why} {answer.status}: {text[:200].strip()}")
-            error.refused = answer.status in REFUSED
-            raise error
+            refused = RefusedError if answer.status in REFUSED else NoAnswerError
+            raise refused(f"{self.url} {why} {answer.status}: {text[:200]!r}")
         try:
-            return [json.loads(part) for part in re.findall(r"^data:(?! *\[DONE)(.*)", text, re.MULTILINE) or [text]]
-        except ValueError:
-            raise NoAnswerError(f"{self.url} answered something other than JSON: {text[:200].strip()}") from None
+            return [from_json(part) for part in re.findall(r"^data:(?! *\[DONE)(.*)", text, re.MULTILINE) or [text]]
+        except ValueError as error:
+            raise NoAnswerError(f"{self.url} answered something other than JSON ({error}): {text[:200]!r}") from None
 
 
 class Answers:
@@ -134,42 +139,51 @@ class Answers:
 
     Args:
         posts: sends the requests of each side. Of a side that is missing, the file has the answers.
+        most: maximum number of answers that are used. Without a server, a plain answer counts for its own too.
         file: where answers are kept, of the plain server and of one with speculation at each URL.
-        progress: called with the number of answers that were used.
+        progress: called with the number of answers that were used, and the maximum.
 
     Raises:
         InputError: the file cannot be used.
     """
 
     def __init__(
-        self, posts: Mapping[str, Post], file: Path | None = None, progress: Callable[[int], None] = lambda used: None
+        self, posts: Mapping[str, Post], most: int, file: Path | None = None, progress: Progress = lambda *counts: None
     ) -> None:
-        self.posts, self.file, self.progress, self.used, self.changed = posts, file, progress, 0, ""
+        self.posts, self.most, self.file, self.progress, self.used = posts, most, file, progress, 0
         self._known: defaultdict[str, list[list[Answer]]] = defaultdict(list)
         self._asked: Counter[str] = Counter()
         self._models: dict[str, str] = {}
         for line in read_text(file).splitlines() if file is not None and file.exists() else ():
             try:
-                held = json.loads(line)
+                held = from_json(line)
                 self._known[json.dumps(held["asked"])].append([Answer(**one) for one in held["answers"]])
-            except (KeyError, TypeError, ValueError) as error:
-                if isinstance(error, ValueError) and START.startswith(line[: len(START)]):
-                    continue  # an interruption cut it off
-                raise InputError(f"{file} holds something other than answers of servers: name another file") from None
+            except (KeyError, TypeError, ValueError):
+                if line[: len(START)] != START[: len(line)]:  # not one of ours that an interruption cut off
+                    raise InputError(f"{file} has something other than answers of servers: name another file") from None
 
-    def ask(self, side: str, bodies: Sequence[Body], *, at_once: bool = False) -> list[Answer]:
-        """The answers of one side to requests that are sent at once, or one after another.
+    def ask(
+        self, side: str, bodies: Sequence[Body], number: int | None = None, *, at_once: bool = False
+    ) -> list[Answer]:
+        """The answers of one side to requests that are sent at once, or one after another; none without a server.
+
+        `number` says which answers to the same requests, by default the next ones.
 
         Raises:
-            NoAnswerError: there is no usable answer, or the model of a side has changed.
+            NoAnswerError: there is no usable answer, too many are used, or the model of a side has changed.
         """
-        url = getattr(self.posts[side], "url", "") if side == "server" else ""
-        asked = [side, url, at_once, *bodies]
+        recording = "server" not in self.posts
+        if recording and side == "server":
+            return []
+        asked = [side, getattr(self.posts[side], "url", "") if side == "server" else "", at_once, *bodies]
         key = json.dumps(asked)
-        known, number = self._known[key], self._asked[key]
-        if self.changed:
-            raise NoAnswerError(self.changed)
-        if number == len(known):
+        known, taken = self._known[key], self._asked[key]
+        if number is not None and number < taken:
+            return known[number]
+        cost = len(bodies) * (2 if recording else 1)
+        if self.used + cost > self.most:
+            raise NoAnswerError(f"the maximum of {self.most:,} requests is used")
+        if taken == len(known):
             if side not in self.posts:
                 raise NoAnswerError("the recorded answers lack a request: record them with the same options")
             groups = [bodies] if at_once else [[body] for body in bodies]
@@ -179,10 +193,9 @@ class Answers:
                 with reported(self.file), self.file.open("a", encoding="utf-8") as file:
                     file.write(f"\n{line}")
         self._asked[key] += 1
-        self.used += len(bodies)
-        self.progress(self.used)
-        for answer in known[number]:
-            if answer.model != self._models.setdefault(side, answer.model):
-                self.changed = f"the model of the {side} changed from {self._models[side]!r} to {answer.model!r}"
-                raise NoAnswerError(self.changed)
-        return known[number]
+        self.used += cost
+        self.progress(self.used, self.most)
+        for answer in known[taken]:
+            if answer.model != (model := self._models.setdefault(side, answer.model)):
+                raise NoAnswerError(f"the model of the {side} changed from {model!r} to {answer.model!r}")
+        return known[taken]

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
@@ -18,7 +17,7 @@ import numpy as np
 
 from spectheory.certify.betting import Seen, TwoSamples
 from spectheory.certify.certificate import Verdict, power_of_ten
-from spectheory.certify.completions import Answer, Answers, Body, Client, NoAnswerError
+from spectheory.certify.completions import Answer, Answers, Body, Client, NoAnswerError, Progress, RefusedError
 from spectheory.certify.margins import difference
 from spectheory.certify.probes import AT_ONCE, SUSPECTS, TOKENS, Scene, drawn, prompts_of, reference, scenes, smaller
 from spectheory.core.errors import InputError
@@ -37,7 +36,6 @@ BLOCKED = {
     "drawn": {"drawn JSON", "drawn at once"},
 }  # fmt: skip
 """For each probe, the ones that are not run if it fails, since they would fail as it did."""
-Progress = Callable[[int, int], None]
 WORDS = {Verdict.LOSSY: "FAILED", Verdict.UNDECIDED: "not decided", Verdict.PASSED: "passed", None: "not run"}
 
 
@@ -46,7 +44,7 @@ class Finding(NamedTuple):
 
     verdict: Verdict | None
     says: str
-    shows: Sequence[str] = ()
+    shows: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -63,9 +61,14 @@ class ServedCertificate:
 
     def lines(self) -> list[str]:
         """The certificate as text, for people."""
-        found = [f"server: {self.verdict.name} ({self.verdict.value})"]
-        for probe, one in sorted(self.findings.items(), key=lambda item: list(WORDS).index(item[1].verdict)):
-            found += [f"  {WORDS[one.verdict]}: {probe}: {one.says}", *(f"    {line}" for line in one.shows)]
+        found, alike = [f"server: {self.verdict.name} ({self.verdict.value})"], dict[Finding, list[str]]()
+        for probe, one in self.findings.items():
+            alike.setdefault(one, []).append(probe)
+        for one, probes in sorted(alike.items(), key=lambda item: list(WORDS).index(item[0].verdict)):
+            found += [
+                f"  {WORDS[one.verdict]}: {', '.join(probes)}: {one.says}",
+                *(f"    {line}" for line in one.shows),
+            ]
         return [*found, *(f"  {note}" for note in self.notes)]
 
     def to_json(self) -> dict[str, Any]:
@@ -90,8 +93,7 @@ def certify_served(
         raise InputError(f"--server needs --plain, its URL without speculation, or a file of its answers, not {file}")
     posts, most = {side: Client(url, seconds) for side, url in urls.items()}, min(most, MOST)
     with owned(file):
-        answers = Answers(posts, file, lambda used: progress(used, most))
-        return Comparison(answers, prompts_of(min(prompts, most)), alpha, most).certificate()
+        return Comparison(Answers(posts, most, file, progress), prompts_of(min(prompts, most)), alpha).certificate()
 
 
 class _Row(NamedTuple):
@@ -117,26 +119,23 @@ class Comparison:
         answers: what the servers answer. Without a side "server", the plain answers are recorded.
         prompts: texts to continue.
         alpha: maximum probability that a right server is called lossy.
-        most: maximum number of requests; half of it if answers are recorded.
 
     Raises:
         InputError: there are fewer than two prompts.
     """
 
-    def __init__(self, answers: Answers, prompts: Sequence[str], alpha: float = 1e-3, most: int = MOST) -> None:
+    def __init__(self, answers: Answers, prompts: Sequence[str], alpha: float = 1e-3) -> None:
         if len(prompts) < 2:
             raise InputError(f"prompts must be at least 2, got {len(prompts)}: 40 are usual")
-        self.answers, self.prompts, self.alpha, self.pairs = answers, list(prompts), alpha, most // 30
-        self.recording = "server" not in answers.posts
-        self.most = most // 2 if self.recording else most
+        self.answers, self.prompts, self.alpha = answers, list(prompts), alpha
         self.rounding, self.limit = 0.0, TIE * ROUNDING[0]
         self._changes, self._ends = list[float](), list[int]()
         self._tokens, self._missing, self._failed = 0, 0, set[str]()
-        self._draws: defaultdict[str, list[Answer]] = defaultdict(list)
 
     def certificate(self) -> ServedCertificate:
         """Run all probes. One without an answer decides nothing, and the next one runs."""
         kinds, findings = scenes(self.prompts, self._plain), dict[str, Finding]()
+        recording = "server" not in self.answers.posts
         for name, suspect in SUSPECTS.items():
             blocks = [one for one, blocked in BLOCKED.items() if name in blocked and one in self._failed]
             try:
@@ -146,10 +145,10 @@ class Comparison:
                     found = self._greedy(name, kinds[name])
                 else:
                     found = self._reported() if name == "log-probabilities" else self._drawn(name)
-                if self.recording:
+                if recording:
                     continue
             except NoAnswerError as error:
-                found = Finding(None if error.refused else Verdict.UNDECIDED, str(error))
+                found = Finding(None if isinstance(error, RefusedError) else Verdict.UNDECIDED, str(error))
             if found.verdict is Verdict.LOSSY:
                 found = found._replace(says=f"{found.says}; suspect: {suspect}")
                 self._failed.add(name)
@@ -164,30 +163,19 @@ class Comparison:
             f"{self._tokens // 3:,} shows with probability 95%; not covered: rarer faults, faults of both servers, "
             f"more than {AT_ONCE} requests at once, chat templates, parsers of tool calls, other grammars, speed",
         )
-        if self.recording:
-            notes = (f"recorded: {self.answers.used:,} answers; give --server to compare a server with them",)
+        if recording:
+            notes = (f"recorded: {self.answers.used // 2:,} answers; give --server to compare a server with them",)
         verdict = next((verdict for verdict in WORDS if verdict in verdicts), None) or Verdict.UNDECIDED
         return ServedCertificate(verdict, findings, notes)
 
-    def _ask(self, side: str, scene: Scene) -> list[Answer]:
-        if self.answers.used + len(scene.bodies) > self.most:
-            raise NoAnswerError(f"the maximum of {self.most:,} requests is used")
-        return self.answers.ask(side, scene.bodies, at_once=scene.at_once)
-
-    def _draw(self, body: Body, number: int) -> Answer:
+    def _plain(self, body: Body, number: int = 0) -> Answer:
         """The plain server's answer of this number to a request."""
-        draws = self._draws[json.dumps(body)]
-        while len(draws) <= number:
-            draws += self._ask("plain", Scene((body,)))
-        return draws[number]
-
-    def _plain(self, body: Body) -> Answer:
-        return self._draw(reference(body), 0)
+        return self.answers.ask("plain", [body], number)[0]
 
     def _compared(self, scene: Scene, side: str = "server") -> list[_Row]:
         """A row for each compared answer of a scene; none if the plain answers are recorded."""
-        plain = {i: self._plain(scene.bodies[i]) for i in scene.compared}
-        answers, rows = [] if self.recording else self._ask(side, scene), []
+        plain = {i: self._plain(reference(scene.bodies[i])) for i in scene.compared}
+        answers, rows = self.answers.ask(side, scene.bodies, at_once=scene.at_once), []
         for i in scene.compared if answers else ():
             right = answers[0] if scene.own and "alone" in self._failed else plain[i]
             rows.append(_Row(scene, i, right, answers[i], *difference(scene.bodies[i], right, answers[i])))
@@ -241,9 +229,9 @@ class Comparison:
                     tried = smaller(fault.scene, fault.i, fault.token)
             plain = self._faults(self._compared(fault.scene, "plain"))
         says = f"{len(faults)} of {compared} answers differ at clear margins"
-        shows = [f"request {n}: {json.dumps(body)}" for n, body in enumerate(fault.scene.bodies, 1)]
+        requests = [f"request {n}: {json.dumps(body)}" for n, body in enumerate(fault.scene.bodies, 1)]
         how = "sent at once: " if fault.scene.at_once else ""
-        shows.append(f"{how}in the answer to request {fault.i + 1}, {fault.says}")
+        shows = (*requests, f"{how}in the answer to request {fault.i + 1}, {fault.says}")
         if plain:
             return Finding(Verdict.UNDECIDED, f"{says}, but so do plain ones, if repeated", shows)
         return Finding(Verdict.LOSSY, says, shows)
@@ -259,16 +247,14 @@ class Comparison:
 
     def _drawn(self, name: str) -> Finding:
         """Bet on the tokens of drawn answers. At once, also on how far two answers are alike."""
-        size, left = AT_ONCE if name == "drawn at once" else 1, self.most - self.answers.used
-        kept = self.most // (10 if self.recording else 7)
-        most = {"drawn": (left - kept) // (2 - self.recording), "drawn JSON": self.pairs}
-        bodies, number, bets = drawn(name, self.prompts, self._plain), 0, TwoSamples()
-        level = math.log(3 / self.alpha)
-        while number < most.get(name, min(GROUPS, left // size)) and bets.log_wealth() < level:
+        size, most = AT_ONCE if name == "drawn at once" else 1, self.answers.most
+        left, bets = most - self.answers.used, TwoSamples()
+        pairs = {"drawn": (left - most // 7) // 2, "drawn JSON": most // 30}.get(name, min(GROUPS, left // size))
+        bodies, number, level = drawn(name, self.prompts, self._plain), 0, math.log(3 / self.alpha)
+        while number < pairs and bets.log_wealth() < level:
             which, start = number % len(bodies), number // len(bodies) * size
-            plain = [self._draw(bodies[which], start + k) for k in range(size)]
-            scene = Scene((bodies[which],) * size, at_once=size > 1)
-            given = [] if self.recording else self._ask("server", scene)
+            plain = [self._plain(bodies[which], start + k) for k in range(size)]
+            given = self.answers.ask("server", [bodies[which]] * size, at_once=size > 1)
             for k in range(0, len(given), 2):
                 bets.settle(self._seen(which, given[k : k + 2]), self._seen(which, plain[k : k + 2]))
             number += 1
@@ -276,9 +262,8 @@ class Comparison:
         if bets.log_wealth() >= level:
             (kind, which, *cell), (one, other) = bets.worst()
             request = f"request{f', {size} at once' if size > 1 else ''}: {json.dumps(bodies[which])}"
-            return Finding(
-                Verdict.LOSSY, says, (request, f"{kind} {cell}: {one} times, by the plain server {other} times")
-            )
+            shows = request, f"{kind} {cell}: {one} times, by the plain server {other} times"
+            return Finding(Verdict.LOSSY, says, shows)
         return Finding(Verdict.PASSED if number * size >= LEAST_PAIRS else Verdict.UNDECIDED, says)
 
     def _seen(self, context: int, answers: Sequence[Answer]) -> list[Sequence[Seen]]:

@@ -140,10 +140,11 @@ def text_of(report: str | Path) -> str:
         raise InputError(f"there is no file {report}: check the path")
     # bytes that are not UTF-8 are replaced, because the logs of engines can contain them
     text = report.read_text(encoding="utf-8-sig", errors="replace") if isinstance(report, Path) else report
+    name = report if isinstance(report, Path) else "the report"
     if not text.strip():
-        raise InputError("the report is empty: give the text that the engine reported")
+        raise InputError(f"{name} is empty: give the text that the engine reported")
     if found := re.search(r"\d{40,}", text):
-        raise InputError(f"the report has a number of {len(found[0]):,} digits: give the text that the engine reported")
+        raise InputError(f"{name} has a number of {len(found[0]):,} digits: give the text that the engine reported")
     return text
 
 

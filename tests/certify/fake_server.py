@@ -185,7 +185,7 @@ class Run:
 def serving(
     post: Callable[[Sequence[Any]], list[list[Any]]], spoil: Callable[[Any], Any] = lambda value: value
 ) -> Iterator[str]:
-    """The URL of a server that answers by `post`. `spoil` changes the JSON value of an answer, or makes it a status."""
+    """The URL of a server that answers by `post`. `spoil` makes another JSON value, a text or a status of an answer."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -196,7 +196,7 @@ def serving(
             self.reply(spoil(post([body])[0][0]), streamed=body.get("stream", False))
 
         def reply(self, value: Any, streamed: bool = False) -> None:
-            text = json.dumps(value)
+            text = value if isinstance(value, str) else json.dumps(value)
             self.send_response(value if isinstance(value, int) else 200)
             self.send_header("Retry-After", "0")
             self.end_headers()

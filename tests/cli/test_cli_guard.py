@@ -78,12 +78,14 @@ def test_a_folder_has_a_report_of_each_prompt(run: Run) -> None:
         (("sglang-response",), "got reports=sglang-response, reports=vllm-response"),
         (("vllm-log",), "vllm-log adds all requests up"),
         (("empty",), "empty has no report that can be read"),
+        (("blank",), "blank is empty: give the text that the engine reported"),
     ],
 )
 def test_bad_runs_are_named(run: Run, arguments: tuple[str, ...], message: str) -> None:
     responses("reference", HISTOGRAMS["math"])
     responses("another", HISTOGRAMS["math"], model="another")
     folder("empty", [])
+    Path("blank").write_text("")
     for name in ("sglang-response", "vllm-log"):
         Path(name).write_text(REPORTS[name][0])
     refused(run("guard", "reference", *arguments), message)
