@@ -56,14 +56,17 @@ def fit(rows: Sequence[Row], start: Parameters | None = None) -> Parameters:
 @lru_cache(maxsize=5000)
 def slopes(row: Row, parameters: Parameters) -> np.ndarray:
     """The derivatives of the errors of a row by the logarithm of each parameter, (errors, parameters)."""
-    now, x = logarithms(row, predict(row, parameters.of(row.engine_version))), parameters.logarithms
+    now = logarithms(row, predict(row, parameters.of(row.engine_version)))
     found = np.zeros((len(now), len(FREE)))
     for column in [column for column, place in enumerate(FREE) if place in places(row.engine_version).values()]:
-        moved = x.copy()
-        moved[column] += STEP
-        costs = parameters_of(moved).of(row.engine_version)
+        costs = _moved(parameters, column).of(row.engine_version)
         found[:, column] = (np.array(logarithms(row, predict(row, costs))) - now) / STEP
     return found
+
+
+@lru_cache(maxsize=100)
+def _moved(parameters: Parameters, column: int) -> Parameters:
+    return parameters_of(parameters.logarithms + STEP * (np.arange(len(FREE)) == column))
 
 
 @dataclass(frozen=True)

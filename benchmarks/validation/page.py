@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +13,7 @@ from benchmarks.validation.decisions import decision_tables
 from benchmarks.validation.errors import CLASSES, Errors, Prediction, class_of, coverage, grouped, worst
 from benchmarks.validation.fitting import Problem
 from benchmarks.validation.parameters import FREE, PRIORS, Parameters
-from benchmarks.validation.rows import Row, Unread
+from benchmarks.validation.rows import Row, Unread, lines_of
 from spectheory.report.tables import MISSING, TextTable, markdown_table
 
 ENOUGH = 3
@@ -175,10 +174,9 @@ def worst_table(title: str, predictions: Sequence[Prediction]) -> TextTable:
 
 def reason(row: Row) -> str:
     """The reason for the error of this row, as `reasons.csv` has it; `not known` if it has none."""
-    with REASONS.open(encoding="utf-8", newline="") as file:
-        for line in csv.DictReader(file):
-            if all(line[name] in ("", getattr(row, name)) for name in ("source", "engine", "gpu", "target", "draft")):
-                return line["reason"]
+    for line in lines_of(REASONS):
+        if all(line[name] in ("", getattr(row, name)) for name in ("source", "engine", "gpu", "target", "draft")):
+            return line["reason"]
     return "not known"
 
 

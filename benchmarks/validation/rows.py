@@ -121,7 +121,7 @@ class Row:
     @property
     def fault(self) -> str:
         """Why the row judges nothing, as `faults.csv` has it; empty if it does."""
-        for line in _faults():
+        for line in lines_of(FAULTS):
             if line["note"] in self.note and all(
                 line[name] in ("", str(getattr(self, name))) for name in ("source", "gpu", "gpus", "target")
             ):
@@ -261,19 +261,14 @@ def _whole(cells: Mapping[str, str], name: str) -> int:
 def _version(source: str, engine: str, note: str) -> str:
     """The version of the engine: in the note, such as `vLLM 0.12.0` or `vLLM of April 2025 (0.8)`, or of the source."""
     found = re.search(rf"\b{re.escape(engine.replace('-', ''))}\b[^.;,]*?\bv?(\d+\.\d+[.\w]*)", note, re.IGNORECASE)
-    return found[1] if found else _versions().get((source, engine), "")
+    stated = [line["version"] for line in lines_of(VERSIONS) if (line["source"], line["engine"]) == (source, engine)]
+    return found[1] if found else "".join(stated)
 
 
 @cache
-def _versions() -> dict[tuple[str, str], str]:
-    with VERSIONS.open(encoding="utf-8", newline="") as file:
-        return {(line["source"], line["engine"]): line["version"] for line in csv.DictReader(file)}
-
-
-@cache
-def _faults() -> list[dict[str, str]]:
-    with FAULTS.open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
+def lines_of(path: Path) -> list[dict[str, str]]:
+    """The lines of a CSV file beside this program."""
+    return list(csv.DictReader(path.read_text(encoding="utf-8").splitlines()))
 
 
 def _parallel(gpus: int, engine: str, note: str) -> Parallel:

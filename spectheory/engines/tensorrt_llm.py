@@ -121,7 +121,7 @@ def _fitted(fitting: Fitting, version: str) -> Export:
 
 def _chains_only(target: ModelConfig | None) -> tuple[str, ...]:
     """A note if TensorRT-LLM cannot draft trees for the target, because of its kind of attention."""
-    if target is None or not (target.shape.latent or target.shape.sliding_layers):
+    if target is None or not (target.shape.latent or any(cache.window for cache in target.shape.caches)):
         return ()
     kind = "multi-head latent attention" if target.shape.latent else "sliding-window attention"
     return (f"only chains, because TensorRT-LLM drafts no trees for targets with {kind}, such as {target.name}",)

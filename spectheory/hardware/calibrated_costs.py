@@ -1,10 +1,11 @@
 """`CalibratedCosts`: the costs of an engine, calibrated on runs of one deployment, with what they make of each run.
 
-The numbers of `EngineCosts` are moved by factors. The logarithm of a factor has a prior around 0, whose width is the
-spread of the number in the shipped table, and the logarithm of measured over predicted seconds of a run has the width
-`NOISE`. The costs are found by least squares with a soft L1 loss of both: like normal distributions near 0, with wider
-tails, so that neither one wrong run nor one number far from its shipped value spoils the others. Few runs suffice,
-because what no run determines stays where it was. `benchmarks.validation` judges this fit on published measurements.
+The numbers of `EngineCosts` are moved by factors, and all times together by one more. The logarithm of a factor has a
+prior around 0, whose width is the spread of the number in the shipped table, or `SHARED`; the logarithm of measured
+over predicted seconds of a run has the width `NOISE`. The costs are found by least squares with a soft L1 loss of both:
+like normal distributions near 0, with wider tails, so that neither one wrong run nor one number far from its shipped
+value spoils the others. Few runs suffice, because what no run determines stays where it was. Both widths are estimated
+on published measurements (docs/validation.md), and `benchmarks.validation` judges the fit on others.
 """
 
 from __future__ import annotations
@@ -25,9 +26,10 @@ from spectheory.hardware.engine_costs import (
     NAMES,
     EngineCosts,
     Parallel,
+    chosen,
     origin,
+    shipped_rows,
     split,
-    spreads,
     usual_parallel,
 )
 from spectheory.hardware.gpus import Gpu
@@ -38,8 +40,8 @@ from spectheory.hardware.roofline import RooflineInputs
 from spectheory.hardware.runs import Run
 from spectheory.hardware.timed_setup import SIXTEEN_BITS, TimedSetup
 
-NOISE = 0.02
-"""Standard deviation of the logarithm of measured over predicted seconds."""
+NOISE, SHARED = 0.05, 0.1
+"""Standard deviations of the logarithm of measured over predicted seconds: of one run, and of all runs together."""
 FARTHEST = 12.0
 """Largest logarithm of a factor, in spreads of its number."""
 WIDE = 0.1
@@ -64,6 +66,7 @@ class CalibratedCosts(Record):
         setup: the models and GPUs of the runs.
         runs: the runs.
         shipped: the costs before: those of the engine in the shipped table, unless other ones were given.
+        factor: by what all times are multiplied before single numbers move.
         costs: the calibrated costs.
         provenance: who made the record, when, and what is assumed.
 
@@ -72,13 +75,14 @@ class CalibratedCosts(Record):
     """
 
     kind: ClassVar[str] = "calibrated_costs"
-    schema: ClassVar[int] = 5
+    schema: ClassVar[int] = 6
     derived: ClassVar[tuple[str, ...]] = ("seconds_before", "seconds_after", "residuals")
 
     engine: str
     setup: TimedSetup
     runs: tuple[Run, ...]
     shipped: EngineCosts
+    factor: float
     costs: EngineCosts
     provenance: Provenance
 
@@ -101,11 +105,6 @@ class CalibratedCosts(Record):
     def residuals(self) -> tuple[float, ...]:
         """For each run, predicted over measured tokens per second after the calibration, minus 1."""
         return tuple(run.seconds / after - 1 for run, after in zip(self.runs, self.seconds_after, strict=True))
-
-    @cached_property
-    def factor(self) -> float:
-        """By what all times are multiplied before single numbers move: how much longer the plain runs took."""
-        return plain_factor(self.runs, self.setup, self.shipped)
 
     @property
     def of_several_tokens(self) -> bool:
@@ -247,43 +246,47 @@ def calibrate(
         draft=None if second is None else second.name,
         settings={"engine": engine},
     ).assuming(f"before the calibration, {origin(engine) if costs is None else 'the costs were given'}", *assumed)
-    return CalibratedCosts(engine, setup, known, shipped, fitted(known, setup, shipped, spreads(engine)), stamp)
+    spreads = {name: row.spread for name, row in chosen(shipped_rows(), engine).items()}
+    return CalibratedCosts(engine, setup, known, shipped, *fitted(known, setup, shipped, spreads), stamp)
 
 
-def fitted(runs: Sequence[Run], setup: TimedSetup, costs: EngineCosts, spreads: Mapping[str, float]) -> EngineCosts:
-    """The costs that explain `runs` best, starting from `costs` with the factor of the plain runs."""
+def fitted(
+    runs: Sequence[Run], setup: TimedSetup, costs: EngineCosts, spreads: Mapping[str, float]
+) -> tuple[float, EngineCosts]:
+    """The factor of all times, and the costs that explain `runs` best, starting from `costs`.
+
+    A lone plain run does not tell why it is slower than predicted, so it moves all times and no ratio of times.
+    """
     from scipy.optimize import least_squares
 
-    costs = in_proportion(costs, plain_factor(runs, setup, costs))
+    if len(runs) == 1 and runs[0].tokens == 1:
+        factor = runs[0].seconds / setup.seconds(runs[0], costs)
+        return factor, in_proportion(costs, factor)
     names = [name for name in spreads if spreads[name] > 0 and getattr(costs, name) > 0]
     logarithms = np.log([run.seconds for run in runs])
 
-    def residuals(x: np.ndarray, width: float) -> np.ndarray:
-        moved = _moved(costs, spreads, names, x)
-        return np.concatenate([(np.log([setup.seconds(run, moved) for run in runs]) - logarithms) / width, x])
+    def moved(x: np.ndarray) -> tuple[float, EngineCosts]:
+        factor = math.exp(SHARED * x[0])
+        moves = {name: math.exp(spreads[name] * step) for name, step in zip(names, x[1:], strict=True)}
+        return factor, in_proportion(_scaled(costs, moves), factor)
 
-    most = [_room(name, getattr(costs, name)) / spreads[name] for name in names]
-    bounds = np.full(len(names), -FARTHEST), np.minimum(most, FARTHEST)
-    x, widths = np.zeros(len(names)), [NOISE]
+    def residuals(x: np.ndarray, width: float) -> np.ndarray:
+        _, found = moved(x)
+        return np.concatenate([(np.log([setup.seconds(run, found) for run in runs]) - logarithms) / width, x])
+
+    most = [FARTHEST, *(_room(name, getattr(costs, name)) / spreads[name] for name in names)]
+    bounds = np.full(len(most), -FARTHEST), np.minimum(most, FARTHEST)
+    x, widths = np.zeros(len(most)), [NOISE]
     while widths[-1] < WIDE:  # a soft L1 loss of residuals far above their width converges slowly
         widths.append(10 * widths[-1])
     for width in widths[::-1]:
         close = dict.fromkeys(("xtol", "ftol", "gtol"), CLOSE)
         x = least_squares(residuals, x, bounds=bounds, loss="soft_l1", max_nfev=STEPS, args=(width,), **close).x
-    return _moved(costs, spreads, names, x)
-
-
-def plain_factor(runs: Iterable[Run], setup: TimedSetup, costs: EngineCosts) -> float:
-    """The geometric mean of measured over predicted seconds of the runs of one token; 1 without one."""
-    factors = [math.log(run.seconds / setup.seconds(run, costs)) for run in runs if run.tokens == 1]
-    return math.exp(sum(factors) / max(1, len(factors)))
+    return moved(x)
 
 
 def in_proportion(costs: EngineCosts, factor: float) -> EngineCosts:
-    """The costs with which all times are `factor` times as long, so that no ratio of times changes.
-
-    A lone plain run does not tell why it is slower than predicted. So it says nothing about speculation.
-    """
+    """The costs with which all times are `factor` times as long, so that no ratio of times changes."""
     slower = {name: factor for name in NAMES if name.endswith("_seconds")}
     return _scaled(costs, slower | dict.fromkeys(RATES, 1 / factor))
 
@@ -291,11 +294,6 @@ def in_proportion(costs: EngineCosts, factor: float) -> EngineCosts:
 def _room(name: str, value: float) -> float:
     """By how much the logarithm of a number may rise: shares are at most 1."""
     return max(0.0, -math.log(value)) if name.endswith("_share") else math.inf
-
-
-def _moved(costs: EngineCosts, spreads: Mapping[str, float], names: Sequence[str], x: np.ndarray) -> EngineCosts:
-    """The costs with each number moved by its entry of `x`, in units of its spread."""
-    return _scaled(costs, {name: math.exp(spreads[name] * step) for name, step in zip(names, x, strict=True)})
 
 
 def _scaled(costs: EngineCosts, factors: Mapping[str, float]) -> EngineCosts:

@@ -67,9 +67,10 @@ class EngineCosts:
         cache_share: share of the peak bandwidth while the KV cache is read.
         memory_share: share of the memory that weights and KV cache may fill; activations and graphs need the rest.
         expert_share: the bandwidth share of experts, relative to other weights.
-        fp8_expert_share: the bandwidth share of experts in fp8 that are multiplied in fp8, relative to other experts.
-        independent_share: of the further tokens of one text, and of the further sequences, the share that chooses its
-            experts independently. At 1 all tokens do; at 0 they use the experts of the first.
+        low_precision_expert_share: the bandwidth share of experts in fp8, int8 or fp4 that are multiplied as they are,
+            relative to other experts.
+        independent_share: one less the correlation of two tokens' use of an expert. At 1 each token chooses its experts
+            at random; at 0 all use the experts of the first.
         prefill_share: share of the operations of `prefill_tokens` that a step carries. Prompts come in few large steps,
             so a median step carries less than the mean.
         layer_seconds: overhead of a layer in a forward.
@@ -100,7 +101,7 @@ class EngineCosts:
     cache_share: float
     memory_share: float
     expert_share: float
-    fp8_expert_share: float
+    low_precision_expert_share: float
     independent_share: float
     prefill_share: float
     layer_seconds: float
@@ -229,15 +230,6 @@ def require_known(engine: str) -> None:
 
 def _numbers(version: str) -> tuple[int, ...]:
     return tuple(map(int, version.split(".")))
-
-
-def spreads(engine: str) -> dict[str, float]:
-    """For each number of an engine, the standard deviation of its logarithm from one deployment to another.
-
-    Raises:
-        InputError: the version is not a version number.
-    """
-    return {name: row.spread for name, row in chosen(shipped_rows(), engine).items()}
 
 
 @cache

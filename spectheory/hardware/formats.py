@@ -109,7 +109,7 @@ BITS = {
 }
 """Mean bits of all weights of Llama-3.1-8B in formats of llama.cpp that mix types in other ways. Source: llama.cpp,
 tools/quantize/README.md at 311c2c9f; it lacks `q3_k_m`, which is the sum of the types in src/llama-quant.cpp."""
-_LLAMA_CPP = ("q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "q4_k_m", "q5_k_m", "q6_k")
+_LLAMA_CPP = ("q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "mxfp4_moe", "q4_k_m", "q5_k_m", "q6_k")
 _KV_BYTES = {
     "bf16": 2.0,
     "f16": 2.0,
@@ -165,8 +165,8 @@ def named_formats(design: Design, name: str, kv_bytes_per_value: float) -> Forma
 
     Embeddings, routers and norms stay in 16 bits. The output head does too, except in `nvfp4-lm-head`, in the formats
     of llama.cpp, which store it with 6 bits (with 8 in `q8_0`), pack the embeddings, and mix types as `llama-quantize`
-    does, and in the ones of MLX (`4bit`, `8bit`), which pack all matrices with a scale and a bias for 64 weights. In
-    formats of `BITS`, every weight has the mean bits.
+    does (`mxfp4_moe` is `q8_0` but for the experts), and in the ones of MLX (`4bit`, `8bit`), which pack all matrices
+    with a scale and a bias for 64 weights. In formats of `BITS`, every weight has the mean bits.
 
     Raises:
         InputError: there is no such quantisation; the message lists similar names.
@@ -192,6 +192,9 @@ def _llama_cpp(design: Design, name: str) -> Rule:
     Of the value and down projections, `_m` stores half in Q6_K: those of the first, of the last and of every third
     other layer. Source: llama.cpp, src/llama-quant.cpp, llama_tensor_get_type.
     """
+    if name == "mxfp4_moe":
+        others = _llama_cpp(design, "q8_0")
+        return lambda one: PACKINGS["mxfp4"] if one.use == "expert" else others(one)
     mixed, usual = name.endswith("_m"), name.removesuffix("_m").upper()
     if mixed and not any(one.name for one in design.weights):
         raise InputError(

@@ -100,11 +100,6 @@ class Shape:
     state_flops: int = 0
     latent: bool = False
 
-    @property
-    def sliding_layers(self) -> int:
-        """The number of layers that attend to a window only."""
-        return sum(cache.layers for cache in self.caches if cache.window is not None)
-
 
 @dataclass(frozen=True)
 class Family:

@@ -135,20 +135,28 @@ class ModelConfig:
         stored = shape.linear_parameters * self.linear_bytes + shape.other_parameters * self.other_bytes
         return stored + shape.lookup_parameters * self.lookup_bytes + experts
 
-    def expected_experts(self, tokens: int | np.ndarray) -> np.ndarray:
+    def expected_experts(self, tokens: int | np.ndarray, independence: float = 1.0) -> np.ndarray:
         """The expected number of experts of a layer that n tokens use together.
 
-        It is E (1 - (1 - k/E)^n), if each token uses k of the E experts at random. If the router prefers some experts,
-        or if neighbouring tokens use the same experts, the number is smaller.
+        At an independence of 1, each token uses k of the E experts at random: E (1 - (1 - k/E)^n). Otherwise the router
+        prefers some experts: the share of the tokens that use an expert has the mean k/E and a beta distribution from
+        expert to expert, so the use of an expert by n tokens is beta-binomial.
 
         Args:
             tokens: n, a number or an array of numbers of tokens.
+            independence: one less the correlation of two tokens' use of an expert, above 0 and at most 1.
 
         Returns:
             float64 of the shape of `tokens`.
         """
-        experts, taken = self.shape.experts, self.shape.experts_per_token
-        return experts * (1 - (1 - taken / max(experts, 1)) ** np.asarray(tokens, np.float64))
+        from scipy.special import betaln
+
+        n, share = np.asarray(tokens, np.float64), self.shape.experts_per_token / max(self.shape.experts, 1)
+        if independence == 1 or not 0 < share < 1:
+            return self.shape.experts * (1 - (1 - share) ** n)
+        both = independence / (1 - independence)
+        using, other = share * both, (1 - share) * both
+        return self.shape.experts * (1 - np.exp(betaln(using, other + n) - betaln(using, other)))
 
     def flops_per_token(self, context: float) -> float:
         """Operations for one token after `context` cached tokens: two for each active parameter, and the attention."""

@@ -68,7 +68,8 @@ def model(source: Named) -> ModelConfig:
     if isinstance(source, ModelConfig):
         return source
     if isinstance(source, str | Path) and str(source).lower().endswith(".gguf"):
-        return replace(model(Path(source).stem), name=str(source))
+        stem = re.sub("(?<=-)mxfp4$", "mxfp4_moe", Path(source).stem.lower())  # the other matrices are in Q8_0
+        return replace(model(stem), name=str(source))
     if not isinstance(source, str):
         return ModelConfig.from_hf(source)
     if known := _known(source) or _packed(source):

@@ -212,11 +212,11 @@ class Roofline:
         shape, costs = model.shape, self.costs
         if not shape.moe_layers:
             return np.zeros(tokens.shape)
-        alone = (1 + (tokens - 1) * costs.independent_share) * (1 + (self.batch - 1) * costs.independent_share)
+        used = model.expected_experts(self.batch * tokens, costs.independent_share)
         share = costs.bandwidth_share * costs.expert_share * self._packed_share(model, model.expert_bytes)
-        share *= costs.fp8_expert_share if model.arithmetic == "fp8" else 1
+        share *= 1 if self._own_peak(model) is None else costs.low_precision_expert_share
         each = model.bytes_of_an_expert / (share * self.gpu.bandwidth_bytes_per_second)
-        return shape.moe_layers * model.expected_experts(alone) * each / self._divided
+        return shape.moe_layers * used * each / self._divided
 
     def _kernels(self, model: ModelConfig, together: np.ndarray) -> np.ndarray:
         """The seconds of the multiplications with weights."""

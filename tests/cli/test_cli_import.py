@@ -64,8 +64,8 @@ def test_a_diagnosis_shows_observed_beside_predicted(samples: Run) -> None:
         samples("diagnose", "llama.cpp-log", "llama-server.log", "--batch", 1, *HEAD[:5], "llama-3.2-1b")
     )
     shown = result.stdout
-    assert shown.startswith("Draft 2 tokens a cycle: predicted 1.38x (")
-    assert "Now: llama.cpp, tau 2.67, 8 drafted tokens a cycle, batch 1, 0.42x computed plain decoding" in flat(shown)
+    assert shown.startswith("Draft 2 tokens a cycle: predicted 1.39x (")
+    assert "Now: llama.cpp, tau 2.67, 8 drafted tokens a cycle, batch 1, 0.41x computed plain decoding" in flat(shown)
     assert "rates 0.65, 0.64, 0.60" in flat(shown)
     assert "--spec-draft-n-max 2" in shown
     parts = ["draft", "verification", "overhead", "cycle", "plain"]

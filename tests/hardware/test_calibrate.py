@@ -63,9 +63,9 @@ def test_runs_of_known_costs_are_reproduced_and_others_are_predicted_better(monk
     assert max(after) < 0.1 < max(before)
 
 
-@pytest.mark.parametrize("added", range(1, len(EVERY)))
+@pytest.mark.parametrize("added", range(2, len(EVERY)))
 def test_a_run_is_never_predicted_worse_with_it_than_without(added: int) -> None:
-    """The fit minimises a sum, so adding the term of a run cannot make this term larger."""
+    """From two runs on, the fit minimises a sum, so adding the term of a run cannot make this term larger."""
     before, after = calibrated(*EVERY[:added]), calibrated(*EVERY[: added + 1])
     run = [EVERY[added]]
     assert errors(after, run, after.costs)[0] <= errors(before, run, before.costs)[0] + 1e-6
@@ -89,6 +89,12 @@ def test_a_lone_plain_run_scales_all_times_and_leaves_every_ratio(slower: float)
     for run in (*PLAIN, CHAIN, TREE, FORWARD):
         assert SETUP.seconds(run, found.costs) == pytest.approx(slower * SETUP.seconds(run, SHIPPED), rel=1e-9)
     assert found.moved == {}
+
+
+def test_two_runs_move_the_prediction_towards_them_and_not_beyond() -> None:
+    found = calibrated(*(replace(run, seconds=1.3 * SETUP.seconds(run, SHIPPED)) for run in PLAIN))
+    assert 1.01 < found.factor < 1.3
+    assert all(0 < residual < 0.05 for residual in found.residuals)
 
 
 def test_plain_runs_of_packed_weights_ask_for_a_speculative_one() -> None:
