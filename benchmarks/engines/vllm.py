@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 from contextlib import suppress
+from functools import partial
 from importlib import import_module
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
@@ -22,10 +23,10 @@ from typing import Annotated, Any
 import typer
 
 import spectheory as st
-from benchmarks.engines import Given, begun
+from benchmarks.engines import Given, begun, lookup_tau
 from reference.drafters.lookup import TextIndex
 from reference.prompts import load_prompts
-from reference.tracing import read_trace, replays
+from reference.tracing import replays
 from spectheory.hardware.runs import Run
 from spectheory.verify import Greedy
 
@@ -89,18 +90,11 @@ def measured(run: str, target: str, draft: str, texts: list[str], new_tokens: in
     turn.send(rows)
 
 
-def lookup_tau(trace: Path, length: int) -> float:
-    """Tau of chains that are looked up in a text and its prompt, on the texts of a trace."""
-    cycles = emitted = 0
-    for row in read_trace(trace):
-        index, text, place = TextIndex(GRAMS), row["text"], 1
-        index.extend([*row["prompt"], text[0]])
-        while place < len(text):
-            right = [a == b for a, b in zip(index.match(length).tokens, text[place:], strict=False)]
-            end = min(place + [*right, False].index(False) + 1, len(text))
-            index.extend(text[place:end])
-            cycles, emitted, place = cycles + 1, emitted + end - place, end
-    return emitted / cycles
+def looked_up(length: int, text: list[int]) -> list[int]:
+    """What followed the last earlier occurrence of the longest n-gram at the end of the text."""
+    index = TextIndex(GRAMS)
+    index.extend(text)
+    return index.match(length).tokens
 
 
 def predicted(gpu: str, names: str, trace: Path) -> dict[str, Any]:
@@ -113,7 +107,7 @@ def predicted(gpu: str, names: str, trace: Path) -> dict[str, Any]:
         times = st.Deployment(gpu, target, draft, engine="vllm", context=CONTEXT).latency(batch)
         rates = {n: times.speedup(st.Tree.chain(n), tau, CONTEXT) / times.plain(CONTEXT) for n, tau in taus.items()}
         speeds[str(batch)] = {str(n): batch * rate for n, rate in rates.items()}
-    lookup = {str(n): lookup_tau(trace, n) for n in LENGTHS}
+    lookup = {str(n): lookup_tau(trace, partial(looked_up, n)) for n in LENGTHS}
     return {"tau": {str(n): tau for n, tau in taus.items()}, "tokens_per_second": speeds, "lookup_tau": lookup}
 
 

@@ -15,7 +15,7 @@ import torch
 import typer
 from transformers.utils import logging
 
-from benchmarks.gpu.graphs import Place, graphs
+from benchmarks.gpu.graphs import graphs
 from reference.compare import RECORD, CompareSettings
 from reference.compare import compare as run_compare
 from reference.models import DRAFT, TARGET, Pair, load_pair
@@ -66,18 +66,25 @@ def run(
     if unknown := [step for step in wanted if step not in STEPS]:
         raise InputError(f"steps must be among {', '.join(STEPS)}, got {unknown[0]!r:.60}")
     logging.disable_progress_bar()
-    ends, place = time.perf_counter() + 60 * minutes, Place.found(dry_run=dry_run)
-    say(f"{', '.join(wanted)} on {place.name}, up to {minutes:g} minutes")
+    device, name, ends = "cuda", "dry run", time.perf_counter() + 60 * minutes
     if dry_run:
-        count, new_tokens, only = 16, 32, "chain of 5, greedy|chain of 5, naive"
-
-    pair = load_pair(target, draft, device=place.device, dtype=getattr(torch, dtype))
+        torch.set_num_threads(1)  # tiny models gain nothing from threads, and on a busy machine they wait
+        device, count, new_tokens, only = "cpu", 16, 32, "chain of 5, greedy|chain of 5, naive"
+    elif torch.cuda.is_available():
+        name = torch.cuda.get_device_name()
+    else:
+        raise InputError(
+            f"no CUDA device: torch {torch.__version__} sees none. Run this on a machine with a GPU, or add --dry-run, "
+            "which goes through the same steps with a few texts on the CPU and measures nothing"
+        )
+    say(f"{', '.join(wanted)} on {name}, up to {minutes:g} minutes")
+    pair = load_pair(target, draft, device=device, dtype=getattr(torch, dtype))
     rows = encode_prompts(pair, load_prompts(prompts, count), MOST_PROMPT_TOKENS, new_tokens=new_tokens)
     try:
         for step in wanted:
             if step == "graphs":
                 few, length = (1, 12) if dry_run else (5, new_tokens)
-                graphs(out / "graphs.json", pair, place, rows[:few], length, seed)
+                graphs(out / "graphs.json", pair, name, rows[:few], length, seed)
             else:
                 degrees = tuple(map(float, temperatures.split(",")))
                 compare(out / "compare", pair, rows, CompareSettings(degrees, new_tokens, 1, seed, only), ends)

@@ -42,7 +42,7 @@ def test_runs_are_predicted_measured_in_processes_of_their_own_and_not_again(
     (tmp_path / "vllm.py").write_text(MODULE)
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setattr(vllm, "replays", lambda folder: Replays([GreedyText(np.array([0, 0, 1] * 20))] * 2))
-    monkeypatch.setattr(vllm, "read_trace", lambda folder: [{"prompt": [0], "text": [0, 0, 1] * 20}])
+    monkeypatch.setattr("benchmarks.engines.read_trace", lambda folder: [{"prompt": [0], "text": [0, 0, 1] * 20}])
     monkeypatch.setattr(vllm, "RUNS", (vllm.PLAIN, "draft_model:3", "ngram:5"))
     monkeypatch.setattr(vllm, "get_context", lambda way: get_context("fork"))  # starts at once
     prompts = tmp_path / "prompts.jsonl"
