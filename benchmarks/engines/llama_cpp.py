@@ -61,8 +61,8 @@ def serving(server: Path, target: Path, draft: Path, run: str, threads: int) -> 
     flags = [server, "-m", target, "--port", PORT, "--parallel", 1, "--ctx-size", 2048, "--threads", threads]
     if run != "0":
         ngram, length = run.startswith(NGRAM), int(run.removeprefix(NGRAM))
-        by = {"model": None, "spec_type": "ngram-simple"} if ngram else {"model": str(draft)}
-        flags += export(length, version=BUILD, **by).args
+        model, kind = (None, "ngram-simple") if ngram else (str(draft), "draft-simple")
+        flags += export(length, version=BUILD, model=model, spec_type=kind).args
     running = subprocess.Popen([str(flag) for flag in flags], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         while _status() != 200:

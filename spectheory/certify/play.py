@@ -219,8 +219,6 @@ WORLDS: dict[str, tuple[World, int, tuple[int, ...]]] = {
 
 They were chosen by exact total variations: each wrong rule of the zoo is far off in one of them.
 """
-
-
 FEW_CELLS = 200
 """Up to this number of cells, a token after the longest cycle is compared too, so that a second cycle shows."""
 

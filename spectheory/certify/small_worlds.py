@@ -140,12 +140,9 @@ def _on(rng: random.Random, size: int, tokens: Sequence[int]) -> Vector:
 
 def shapes(rule: DrawRule) -> list[DrawPolicy]:
     """Small policies that draw by `rule`, the simplest first: single nodes, chains, trees, delayed and merged paths."""
-    if rule is DrawRule.HUB:
-        levels = [(1,), (2,), (1, 1), (1, 2), (2, 1), (2, 2), (1, 2, 1), (1, 1, 1, 1, 1)]
-    else:
-        levels = [(1,), (2,), (1, 1), (3,), (4,), (1, 2), (2, 1), (3, 1), (1, 4), (2, 2), (2, 1, 1), (1, 1, 2)]
-        levels.append((1, 1, 1, 1, 1))
-    found: list[DrawPolicy] = [Levels(counts, rule) for counts in levels]
+    hub = rule is DrawRule.HUB
+    levels = "1 2 11 12 21 22 121 11111" if hub else "1 2 11 3 4 12 21 31 14 22 211 112 11111"
+    found: list[DrawPolicy] = [Levels(tuple(map(int, counts)), rule) for counts in levels.split()]
     if rule in (DrawRule.IID, DrawRule.IID_APART):
         found += [Paths(2, 2, 0, rule), Paths(3, 1, 1, rule), Paths(2, 1, 1, rule), Paths(3, 2, 0, rule)]
     return found

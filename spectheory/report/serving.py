@@ -175,7 +175,7 @@ def _number(value: float) -> str:
 
 def _share(run: ServingRun, tree: Tree) -> str:
     of_tree = np.array([one == tree for one in run.trees])
-    return f"{run.tier_shares[of_tree].sum():.0%}" if of_tree.any() else MISSING
+    return f"{run.tier_steps[of_tree].sum() / max(1, run.tier_steps.sum()):.0%}" if of_tree.any() else MISSING
 
 
 def _settled(run: ServingRun) -> str:

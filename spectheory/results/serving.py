@@ -200,11 +200,6 @@ class ServingRun(Record):
         return self.batch_seconds / self.decode_seconds if self.decode_seconds else 0.0
 
     @property
-    def tier_shares(self) -> Float[np.ndarray, " tiers"]:
-        """Share of the decoding steps that ran each tier."""
-        return self.tier_steps / max(1, self.tier_steps.sum())
-
-    @property
     def wasted(self) -> int:
         """Drafted tokens that no answer contains."""
         return self.drafted - self.accepted
