@@ -58,7 +58,7 @@ MOST_DRAFTS_ASKED = 20_000
 MOST_CASES = 1_000_000
 """Maximum number of worlds that can be asked for."""
 FEW_DRAFTS = 90
-"""Number of drafts up to which a policy has more worlds, so that all have about as many."""
+"""A policy and vocabulary size of fewer drafts has so many worlds that they have about this many drafts in all."""
 CASES = 40
 """Number of random worlds by default."""
 REPEATS = 5
@@ -116,7 +116,8 @@ def certify_verifier(
         policies: draft trees to grow; default: all of `spectheory.certify.small_worlds.shapes`.
         sizes: vocabulary sizes of the worlds; default: 2 and 3, and for policies of depth 1 with up to two draws also
             worlds of 64 tokens.
-        cases: number of random worlds to compare. Each policy and vocabulary size has at least one.
+        cases: number of random worlds to compare. Each policy and vocabulary size has at least one, and more if it has
+            few drafts.
         seconds: maximum processor time of one call of `given`, and of all calls on one draft, checked when it returns;
             `spectheory certify` interrupts a call that never returns.
         seed: seed of the worlds.
@@ -167,8 +168,8 @@ def _all_cases(policies: Sequence[DrawPolicy], sizes: Sequence[int] | None, coun
     share = max(1, count // max(1, len(policies) * len(used)))
     for policy in sorted(policies, key=max_depth):
         for size in used:
-            more = max(1, FEW_DRAFTS // size ** sum(draws_by_depth(policy)))
-            yield from cases_of(policy, size, share * more, seed)
+            drafts = size ** sum(draws_by_depth(policy))
+            yield from cases_of(policy, size, max(share, FEW_DRAFTS // drafts), seed)
         if sizes is None and max_depth(policy) * max_draws(policy) <= 2:
             yield from cases_of_many(policy, seed)
 
