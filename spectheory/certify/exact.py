@@ -58,7 +58,7 @@ MOST_DRAFTS_ASKED = 20_000
 MOST_CASES = 1_000_000
 """Maximum number of worlds that can be asked for."""
 FEW_DRAFTS = 90
-"""A policy and vocabulary size of fewer drafts has so many worlds that they have about this many drafts in all."""
+"""A tree and vocabulary size of fewer drafts has so many worlds that those of all rules have about this many in all."""
 CASES = 40
 """Number of random worlds by default."""
 REPEATS = 5
@@ -164,12 +164,12 @@ def certify_verifier(
 
 def _all_cases(policies: Sequence[DrawPolicy], sizes: Sequence[int] | None, count: int, seed: int) -> Iterator[Case]:
     """The worlds of all policies, those of flat trees first. Policies of few drafts get more worlds."""
-    used = sizes or SIZES
+    used, few = sizes or SIZES, FEW_DRAFTS // max(1, len({policy.rule for policy in policies}))
     share = max(1, count // max(1, len(policies) * len(used)))
     for policy in sorted(policies, key=max_depth):
         for size in used:
             drafts = size ** sum(draws_by_depth(policy))
-            yield from cases_of(policy, size, max(share, FEW_DRAFTS // drafts), seed)
+            yield from cases_of(policy, size, max(share, few // drafts), seed)
         if sizes is None and max_depth(policy) * max_draws(policy) <= 2:
             yield from cases_of_many(policy, seed)
 
