@@ -31,7 +31,7 @@ LEAST = -1e4
 
 
 class NoAnswerError(Exception):
-    """There is no usable answer; the message says why."""
+    """A server gave no usable answer; the message says why."""
 
 
 class RefusedError(NoAnswerError):
@@ -170,7 +170,7 @@ class Answers:
         `number` says which answers to the same requests, by default the next ones.
 
         Raises:
-            NoAnswerError: there is no usable answer, too many are used, or the model of a side has changed.
+            NoAnswerError: a server gives no usable answer or has changed its model, or the requests are used up.
         """
         recording = "server" not in self.posts
         if recording and side == "server":

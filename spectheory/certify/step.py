@@ -212,7 +212,7 @@ class _Course:
             self.turns[i] += 1
 
     def has_passed(self, i: int) -> bool:
-        """Whether the bound of a play is below its limit, and there is no evidence that rows of a batch depend."""
+        """Whether a play is within its limit, and nothing says that rows of a batch depend on each other."""
         return self.bounds[i] < self.limits[i] and self.log_pairs() < -math.log(CLEAR)
 
     @property
