@@ -21,8 +21,8 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from scipy.special import chdtri
 
-from spectheory.certify.certificate import power_of_ten
 from spectheory.core.arrays import Vector, as_distribution
 from spectheory.core.chance import fetched
 from spectheory.core.errors import InputError
@@ -202,10 +202,12 @@ def pooled(logs: Sequence[float]) -> float:
     return float(np.logaddexp(log_mean(np.array(logs)), np.sum(logs)) - math.log(2))
 
 
-PARTS = 6
-"""The interval from 0 to 1 is cut into this many equal parts; for the total variation, two of them are one."""
-INDEPENDENT = 100.0
-"""A G statistic of `PARTS` x `PARTS` cells is above this with a probability below 1e-10 if rows are independent."""
+PARTS = 3
+"""The interval from 0 to 1 is cut into this many equal parts."""
+FREEDOM = (PARTS - 1) ** 2
+"""Degrees of freedom of Pearson's statistic for the independence of two numbers."""
+CHANCE = 1e-3
+"""Probability that chance makes some two numbers of right rows suspicious."""
 
 
 class Pairs:
@@ -217,30 +219,31 @@ class Pairs:
     step is correct and its rows are independent, all these numbers are independent and uniform. So the numbers of two
     rows fall with equal probability into each of `PARTS` x `PARTS` squares, whatever the contexts of the rows are.
 
-    For each distance of rows and each pair of positions, a bettor bets on the squares that it has seen. The pairs of a
-    call are disjoint, so that their wealth is a martingale: neighbours, or in every fourth call rows farther apart.
+    A bettor bets on the squares that it has seen. There is one for each distance of rows and each pair of positions,
+    and one that bets on each number and that of an earlier row with which it was seen to be most dependent. A payoff
+    has mean 1 given the number of the earlier row, and no number is the later one in two pairs of a bettor. So its
+    wealth is a martingale: given all rows before it, what a row adds has mean 1.
     """
 
     def __init__(self, joints: Sequence[Joint], batch: int, rng: np.random.Generator) -> None:
-        self.rng, self.length = rng, joints[0].length
-        self.distances = [1, *(n for n in (2, 3, *(1 << k for k in range(2, 24))) if n < batch)]
-        self._batch = np.zeros((len(self.distances), self.length**2, PARTS**2))
-        self._counts, self._logs = np.zeros_like(self._batch), np.zeros(self._batch.shape[:2])
+        self.rng, self.batch, self.length, self.calls = rng, batch, joints[0].length, 0
         self._edges = [np.cumsum([joint.given[m] for joint in joints], axis=2) for m in range(self.length)]
-        self._calls = 0
+        self._new = list[np.ndarray]()
+        self._row = np.arange(batch * self.length) // self.length
+        self._both = np.zeros((len(self._row), PARTS) * 2, np.float32)
+        self._counts = np.zeros((batch - 1, self.length, self.length, PARTS, PARTS))
+        self._logs, self._log_of_partners = np.zeros(self._counts.shape[:3]), 0.0
+        self._partner, self._strength = np.zeros(len(self._row), int), 0.0
+        self._chance = float(chdtri(FREEDOM, CHANCE / (len(self._row) ** 2 / 2)))
 
     def add(self, contexts: np.ndarray, texts: np.ndarray) -> None:
-        """Add the rows of one call: the index of each context (n,), and the emitted tokens (n, length), -1 for none."""
-        farther = len(self.distances) - 1
-        which = 1 + self._calls // 4 % farther if self._calls % 4 == 3 and farther else 0
-        distance, rows = self.distances[which], np.arange(len(texts))
-        left = rows[(rows // distance % 2 == 0) & (rows + distance < len(texts))]
-        self._calls += 1
-        parts = np.minimum((self._uniform(contexts, texts) * PARTS).astype(int), PARTS - 1)
-        squares = parts[left][:, :, None] * PARTS + parts[left + distance][:, None, :]
-        tables = np.arange(self.length**2) * PARTS**2
-        of = self._batch[which]
-        of += np.bincount((squares.reshape(-1, len(tables)) + tables).ravel(), minlength=of.size).reshape(of.shape)
+        """Add the rows of one call: the index of each context (n,), and the emitted tokens (n, length), -1 for none.
+
+        Calls of fewer than `batch` rows are left out.
+        """
+        if len(texts) == self.batch:
+            parts = np.minimum((self._uniform(contexts, texts) * PARTS).astype(np.int8), PARTS - 1)
+            self._new.append(parts[:, :, None] == np.arange(PARTS))
 
     def _uniform(self, contexts: np.ndarray, texts: np.ndarray) -> np.ndarray:
         """(n, length) the uniform number of each position."""
@@ -255,40 +258,61 @@ class Pairs:
 
     def settle(self) -> None:
         """Settle the bets on the calls since the last time, by payoffs chosen before them."""
-        even = np.full(PARTS**2, 1 / PARTS**2)
-        for table in np.argwhere(self._batch.any(axis=2)):
-            at = tuple(table)
-            self._logs[at] += self._batch[at] @ np.log(_shrunk(even, self._counts[at]))
-        self._counts += self._batch
-        self._batch[:] = 0
+        if not self._new:
+            return
+        cells = np.reshape(self._new, (len(self._new), -1)).astype(np.float32)
+        both = (cells.T @ cells).reshape(self._both.shape)
+        later = np.flatnonzero(self._row)
+        payoffs = _payoffs(self._both[self._partner[later], :, later], self._chance)
+        self._log_of_partners += float((both[self._partner[later], :, later] * np.log(payoffs)).sum())
+        of_rows = both.reshape((self.batch, self.length, PARTS) * 2)
+        counts = np.array([np.trace(of_rows, distance, 0, 3) for distance in range(1, self.batch)]).swapaxes(2, 3)
+        self._logs += (counts * np.log(_payoffs(self._counts))).sum(axis=(3, 4))
+        self._counts += counts
+        self._both += both
+        self.calls += len(self._new)
+        self._new.clear()
+        self._find_partners()
+
+    def _find_partners(self) -> None:
+        """Find, for each number, the one of an earlier row with which it was seen to be most dependent."""
+        margins = np.einsum("iaia->ia", self._both)
+        apart = self._both - margins[:, :, None, None] * (margins / self.calls)
+        statistic = np.where(self._row[:, None] < self._row, (apart**2).sum(axis=(1, 3)), 0) * PARTS**2 / self.calls
+        self._partner, self._strength = statistic.argmax(axis=0), float(statistic.max())
+
+    @property
+    def is_suspicious(self) -> bool:
+        """Whether two numbers are more dependent than chance makes any in one of 1 / `CHANCE` batches."""
+        return self._strength > self._chance
 
     def log_wealth(self) -> float:
         """Log of the average wealth of the bettors, one of which never bets."""
-        return log_mean(np.array([0.0, *self._logs.ravel()]))
+        return log_mean(np.array([0.0, self._log_of_partners, *self._logs.ravel()]))
 
-    def of_neighbours(self) -> tuple[float, int]:
-        """Observed total variation of neighbouring rows from independent ones, and the number of pairs, at least 1.
+    def variation(self) -> tuple[float, int]:
+        """Largest observed total variation of two rows from independent ones, and the number of calls, at least 1.
 
-        It is that of the worst pair of positions, and 1 without pairs.
+        It is over all pairs of rows and of positions, and 1 without calls.
         """
-        counts, half = self._counts[0], PARTS // 2
-        runs = max(1, int(counts[0].sum()))
-        coarse = counts.reshape(-1, half, 2, half, 2).sum(axis=(2, 4)).reshape(len(counts), -1) / runs
-        return float(np.abs(coarse - 1 / half**2).sum(axis=1).max() / 2) if counts.any() else 1.0, runs
-
-    def dependence(self) -> str:
-        """That rows depend on each other, in words; "" if they differ from two independent rows by chance only."""
-        which, table = divmod(int(self._logs.argmax()), self.length**2)
-        if max(_dependence(self._counts[which, table]), _dependence(self._counts[:, table].sum(axis=0))) < INDEPENDENT:
-            return ""
-        return f"rows of a batch depend on each other (evidence {power_of_ten(self.log_wealth())})"
+        if not self.calls:
+            return 1.0, 1
+        apart = np.abs(self._both / self.calls - 1 / PARTS**2).sum(axis=(1, 3)) / 2
+        return float(apart[self._row[:, None] < self._row].max()), self.calls
 
 
-def _dependence(counts: np.ndarray) -> float:
-    """The G statistic of counts in `PARTS` x `PARTS` cells against independence."""
-    table, seen = counts.reshape(PARTS, PARTS), counts > 0
-    apart = (table.sum(axis=1, keepdims=True) * table.sum(axis=0) / max(1, counts.sum())).ravel()
-    return 2 * float((counts[seen] * np.log(counts[seen] / apart[seen])).sum())
+def _payoffs(counts: np.ndarray, least: float = FREEDOM) -> np.ndarray:
+    """Payoffs of squares that were seen so often, (..., PARTS, PARTS); the mean of each row is 1.
+
+    They are the ratios of the counts to those of independent numbers, mixed with keeping the money as in `_shrunk`,
+    where `least` is the statistic up to which it is kept.
+    """
+    runs = counts.sum(axis=(-2, -1), keepdims=True).clip(1)
+    apart = counts - counts.sum(axis=-1, keepdims=True) * counts.sum(axis=-2, keepdims=True) / runs
+    statistic = (apart**2).sum(axis=(-2, -1), keepdims=True) * PARTS**2 / runs
+    weight = 1 - least / statistic.clip(least)
+    payoff = 1 + weight * (apart / (runs / PARTS**2 + 1 / 2)).clip(-1)
+    return payoff / payoff.mean(axis=-1, keepdims=True)
 
 
 LARGEST_STAKE = 0.95

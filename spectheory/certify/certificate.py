@@ -13,7 +13,6 @@ from spectheory.core.arrays import Vector
 from spectheory.core.draft import Draft
 from spectheory.core.world import Context, DrawPolicy, World
 
-PAIRS = "rows of a batch: compared with the next 4 and the next 8, 16, ...; not covered: other pairs, larger groups"
 SHOWN = 30
 """Number of contexts that are listed with one distribution."""
 
@@ -211,6 +210,8 @@ class StepCertificate:
         log_wealth: natural log of the wealth won by betting that the step is lossy; LOSSY from -log(alpha) on.
         tv_bound: upper bound on the total variation in every context, at level alpha; 1 before the first look.
         tv_seen: largest observed total variation in a context. On average chance makes it larger than the true one.
+        tv_pairs: upper bound on the total variation of any two rows of a batch from independent ones, over the squares
+            of `betting.Pairs`, at level alpha; `2 * tv` is allowed. It is 0 without batches.
         worst: cell with the strongest evidence against the step; None before the first run.
         path: (samples, log wealth) at each look.
         counts: number of runs in each context.
@@ -242,6 +243,7 @@ class StepCertificate:
     worlds: tuple[str, ...] = ()
     batch: int | None = None
     dependence: str = ""
+    tv_pairs: float = 0.0
 
     def lines(self) -> list[str]:
         """The certificate as text, for people."""
@@ -269,8 +271,10 @@ class StepCertificate:
             if self.worlds
             else []
         )
-        if self.dependence or (self.batch or 1) > 1:
-            found.append(self.dependence or PAIRS)
+        if (self.batch or 1) > 1:
+            two = f"any two rows of a batch: at most {self.tv_pairs:.4f} from independent, {2 * self.tv:g} allowed"
+            hint = "a smaller batch takes fewer runs" if self.tv_pairs >= 2 * self.tv else "not covered: larger groups"
+            found.append(self.dependence or f"{two}; {hint}")
         found += [f"largest deviation: {self.worst}"] if self.worst else []
         return found
 

@@ -113,7 +113,7 @@ WORLDS: dict[str, tuple[World, dict[str, Any]]] = {
     ),
     f"ids up to {IDS[-1]:,}, within {WIDE_TV:g}": (
         WIDE,
-        {"vocab_size": len(IDS), "size": IDS[-1] + 1, "length": 2, "batch": 16, "tv": WIDE_TV},
+        {"vocab_size": len(IDS), "size": IDS[-1] + 1, "length": 2, "tv": WIDE_TV},
     ),
 }
 """Worlds for the samplers of engines, with options of their plays.
@@ -145,7 +145,7 @@ def vllm_play(
         options: `vocab_size`, the number of tokens V of a given world; `size`, the vocabulary on which they are spread,
             by default 9,001, and once 70,001 without a given world; `given`, the target's distributions as the sampler
             gets them if it processes them itself; `contexts`; `length`, the number of tokens that are compared, by
-            default enough for two cycles; `batch`, the number of rows in one call, by default 64; `name` of the world.
+            default enough for two cycles; `batch`, the number of rows in one call, by default 16; `name` of the world.
     """
     check_whole("depth", depth, 1, ": it is the largest number of drafted tokens", most=100)
 
@@ -289,7 +289,7 @@ class _Drafter:
         given: Callable[[Context], Vector] | None = None,
         contexts: Sequence[Context] = ((),),
         length: int | None = None,
-        batch: int | None = 64,
+        batch: int | None = 16,
         name: str = "",
         tv: float | None = None,
     ) -> None:

@@ -24,6 +24,8 @@ from spectheory.verify import TopDown, Verifier
 
 MOST_CELLS = 300_000
 LARGEST_ID = 10_000_000
+LARGEST_BATCH = 2_048
+"""Maximum number of tokens that are compared in one call: all pairs of them are."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +99,9 @@ class Play:
         if self.tv is not None:
             check_number("tv", self.tv, 1e-9, 1)
         if self.batch is not None:
-            check_whole("batch", self.batch, 1, ": it is the number of contexts in one call", most=LARGEST_ID)
+            check_whole(
+                "batch", self.batch, 1, ": it is the number of contexts in one call", most=LARGEST_BATCH // self.length
+            )
         for one in () if self.ids is None else self.ids:
             check_whole("ids", one, 0, most=LARGEST_ID)
         if self.ids is not None and not len(self.ids) == len(set(self.ids)) == self.vocab_size:

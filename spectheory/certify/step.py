@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from spectheory.certify.betting import log_mean, pooled
-from spectheory.certify.certificate import StepCertificate, Verdict
+from spectheory.certify.certificate import StepCertificate, Verdict, power_of_ten
 from spectheory.certify.guard import ends_are_errors, within
 from spectheory.certify.play import Play, length_of_two_cycles
 from spectheory.certify.rows import padded
@@ -52,8 +52,9 @@ def certify_step(
     `variation_bound`; the latter assumes independent runs). UNDECIDED: `max_samples` runs gave no verdict, or the step
     could not be run.
 
-    With `batch`, the claim is also that the rows of a call are independent of each other (see `betting.Pairs`). A fault
-    in one row of a batch is seen in one of `batch` runs: test a small batch too.
+    With `batch`, the claim is also that the rows of a call are independent of each other (see `betting.Pairs`), and
+    WITHIN that the numbers of any two rows are within 2 `tv` of independent ones: this takes `batch` times the runs, so
+    that 16 rows are enough where more are treated alike. A fault in one row is seen in one of `batch` runs.
 
     Args:
         step: function (context, rng) -> tokens that one step emits, at least 1. It may use another random source, as
@@ -116,7 +117,8 @@ def certify_in_worlds(
         subject: name of the step in the certificate.
         cycles: see `certify_step`.
         alpha: maximum probability of either wrong verdict, over all worlds.
-        tv: the step passes if its total variation from the target is below this in every world.
+        tv: the step passes if its total variation from the target is below this in every world, and that of two rows
+            of a batch from independent ones below twice this.
         max_samples: maximum number of runs of the step, over all worlds and contexts.
         seconds: maximum processor time of one call, checked when it returns.
         seed: seed of the random source that the steps get.
@@ -131,7 +133,7 @@ def certify_in_worlds(
     course = _Course([Runs(play, seconds, cycles, own) for play in plays], max_samples, alpha, tv)
     while not course.is_over:
         course.go_on(rng)
-    (samples, log_wealth), (seen, bound) = course.path[-1], course.variation
+    (samples, log_wealth), (seen, bound, pair_bound) = course.path[-1], course.variation
     worst = max((t for t in course.trials if t.runs), key=lambda trial: trial.worst()[0], default=None)
     counts: Counter[Context] = Counter()
     for trial in course.trials:
@@ -148,6 +150,7 @@ def certify_in_worlds(
         log_wealth=log_wealth,
         tv_bound=bound,
         tv_seen=seen,
+        tv_pairs=pair_bound,
         worst=None if worst is None else worst.worst()[1],
         path=tuple(course.path),
         counts=dict(counts),
@@ -163,7 +166,7 @@ class _Course:
     """The test in progress: `path` as in the certificate, and for each play its number of looks and lowest bound."""
 
     def __init__(self, plays: list[Runs], max_samples: int, alpha: float, tv: float) -> None:
-        self.plays, self.alpha, self.tv = plays, alpha, tv
+        self.plays, self.alpha = plays, alpha
         self.trials = [trial for runs in plays for trial in runs.trials]
         self.pairs = [runs.pairs for runs in plays if runs.pairs]
         self.limits = [max(tv, runs.play.tv or 0) for runs in plays]
@@ -172,6 +175,7 @@ class _Course:
         self.most = max_samples
         self.path: list[tuple[int, float]] = [(0, 0.0)]
         self.bounds, self.turns, self.failure = [1.0] * len(plays), [0] * len(plays), ""
+        self.pair_bounds = [float(runs.pairs is not None) for runs in plays]
 
     def going(self) -> list[int]:
         """The plays that have not passed, and whose next looks fit into the runs that are left."""
@@ -204,24 +208,30 @@ class _Course:
         if self.failure and not never:
             self.failure += f" (in 1 of {self.path[-1][0] + 1:,} runs)"
         for i in going if not self.failure else ():
-            found = [(trial.variation(), trial.runs) for trial in self.plays[i].trials]
-            pairs = self.plays[i].pairs
-            found += [pairs.of_neighbours()] if pairs and self.plays[i].play.batch != 1 else []
-            bounds = (variation_bound(*one, len(self.looks), self.alpha) for one in found)
+            runs, looks = self.plays[i], len(self.looks)
+            bounds = [variation_bound(trial.variation(), trial.runs, looks, self.alpha) for trial in runs.trials]
             self.bounds[i] = min(self.bounds[i], max(bounds))
+            if runs.pairs:
+                bound = variation_bound(*runs.pairs.variation(), looks, self.alpha)
+                self.pair_bounds[i] = min(self.pair_bounds[i], bound)
             self.turns[i] += 1
 
     def has_passed(self, i: int) -> bool:
         """Whether a play is within its limit, and nothing says that rows of a batch depend on each other."""
-        return self.bounds[i] < self.limits[i] and self.log_pairs() < -math.log(CLEAR)
+        is_within = self.bounds[i] < self.limits[i] and self.pair_bounds[i] < 2 * self.limits[i]
+        pairs = self.plays[i].pairs
+        return is_within and not (pairs and pairs.is_suspicious) and self.log_pairs() < -math.log(CLEAR)
 
     @property
-    def variation(self) -> tuple[float, float]:
-        """Largest total variation, seen and at most, in all plays that have no limit of their own, or in all plays."""
+    def variation(self) -> list[float]:
+        """The largest total variation seen, and bounds on that and on that of two rows from independent ones.
+
+        They are over all plays that have no limit of their own, or over all plays.
+        """
         seen = [max(trial.variation() for trial in runs.trials) for runs in self.plays]
-        both = list(zip(seen, self.bounds, strict=True))
-        common = [one for one, runs in zip(both, self.plays, strict=True) if runs.play.tv is None] or both
-        return max(one for one, _ in common), max(bound for _, bound in common)
+        found = np.array([seen, self.bounds, self.pair_bounds])
+        common = [runs.play.tv is None for runs in self.plays]
+        return found[:, common if any(common) else slice(None)].max(axis=1).tolist()
 
     def _log_wealth(self) -> float:
         """Log of the wealth over all contexts. The bets on pairs of rows have half of the capital if there are any.
@@ -243,7 +253,7 @@ class _Course:
     def dependence(self) -> str:
         """How rows of a batch depend on each other, if there is evidence for it; else empty."""
         clear = self.verdict is Verdict.LOSSY and self.log_pairs() >= -math.log(CLEAR)
-        return max(self.pairs, key=lambda pairs: pairs.log_wealth()).dependence() if clear else ""
+        return f"rows of a batch depend on each other (evidence {power_of_ten(self.log_pairs())})" if clear else ""
 
     @property
     def verdict(self) -> Verdict:

@@ -91,7 +91,7 @@ class Runs:
 
     Attributes:
         trials: the bets in each context.
-        pairs: the bets against the claim that rows of a batch are independent; None without batches.
+        pairs: the bets against the claim that rows of a batch are independent; None without batches of several rows.
         states: (index of the context, emitted tokens) of the rows; many rows of a batch are in one state.
         state_of: (n,) the state of each row of the last call.
         unseen: largest number of tokens that one call emitted after the first `length`. They are not compared.
@@ -100,7 +100,8 @@ class Runs:
     def __init__(self, play: Play, seconds: float, cycles: int, own: np.random.Generator) -> None:
         self.play, self.seconds, self.cycles, self.own = play, seconds, cycles, own
         self.trials = [Trial(play, context) for context in play.contexts]
-        self.pairs = None if play.batch is None else Pairs([trial.joint for trial in self.trials], play.batch, own)
+        joints, batch = [trial.joint for trial in self.trials], play.batch or 1
+        self.pairs = Pairs(joints, batch, own) if batch > 1 else None
         self.states: list[tuple[int, Context]] = []
         self.state_of = np.zeros(1, int)
         self.unseen = 0

@@ -5,41 +5,85 @@ Statistical tests name their error level; every seed is fixed.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+from copy import deepcopy
 from functools import partial
+from itertools import product
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as some
 from scipy.stats import binom
 from typer.testing import CliRunner
 
 from spectheory.certify import Verdict, certify_step, rows_of_indices, spread_ids
+from spectheory.certify.betting import Joint, Pairs
 from spectheory.certify.rows import padded
 from spectheory.cli import app
 from tests.certify.samplers import LARGE, MATRIX, WORLD, V, in_batches, plain
 from tests.helpers import refuses
 
+N = 16
+OWNERS = {
+    "all": np.zeros(N, int), "neighbours": np.arange(N) // 2 * 2, "halves": np.arange(N) % 8,
+    "mirrored": np.minimum(np.arange(N), np.arange(N)[::-1]), "two far apart": np.minimum(np.arange(N), 14) % 14,
+    "random pairs": np.array([0, 0, 2, 3, 4, 2, 6, 3, 4, 9, 6, 11, 12, 9, 11, 12]),
+}  # fmt: skip
+"""For each row, the one whose random numbers it has."""
 
-def shared(contexts: np.ndarray, rng: np.random.Generator, *, distance: int = 0) -> np.ndarray:
-    """As `plain`, but each row has the numbers of the first row, or every other one those of a row before it."""
-    rows = np.arange(len(contexts))
-    edges = np.cumsum(MATRIX, axis=1)
-    coins = rng.random((len(rows), 2))[rows // (2 * distance) * distance + rows % distance if distance else 0 * rows]
+
+def shared(contexts: np.ndarray, rng: np.random.Generator, *, owner: np.ndarray) -> np.ndarray:
+    """As `plain`, but rows share random numbers."""
+    edges, coins = np.cumsum(MATRIX, axis=1), rng.random((N, 2))[owner[: len(contexts)]]
     first = (coins[:, :1] >= edges[contexts[:, -1]]).sum(axis=1)
     return np.stack([first, (coins[:, 1:] >= edges[first]).sum(axis=1)], axis=1)
 
 
-@pytest.mark.parametrize("distance", [0, 1, 3, 16])
-def test_noise_shared_between_rows_is_found_and_named(distance: int) -> None:
+@pytest.mark.parametrize("rows", OWNERS)
+def test_noise_shared_between_any_two_rows_is_found_and_named(rows: str) -> None:
     """LOSSY at level 1e-6, though each row alone is right."""
-    found = in_batches(partial(shared, distance=distance), 8_000, contexts=((), (2,)))
+    found = in_batches(partial(shared, owner=OWNERS[rows]), 8_000, contexts=((), (2,)), batch=N)
     assert found.verdict is Verdict.LOSSY
     assert "rows of a batch depend on each other" in found.dependence
+
+
+def test_rows_pass_alone_and_in_a_batch_if_every_two_are_compared_often_enough() -> None:
+    """Right steps at level 0.01, and biased ones that are not called dependent."""
     biased = in_batches(lambda contexts, rng: plain(0 * contexts, rng), 3_000, contexts=((2,),))
     assert biased.verdict is Verdict.LOSSY
     assert not biased.dependence
     single = in_batches(lambda context, rng: plain(np.array([context or (-1,)]), rng)[0], 8_000, batch=None, alpha=0.01)
-    assert single.verdict is Verdict.WITHIN
+    few, many = (in_batches(plain, most, batch=4, alpha=0.01) for most in (5_000, 12_000))
+    assert [found.verdict for found in (single, few, many)] == [Verdict.WITHIN, Verdict.UNDECIDED, Verdict.WITHIN]
+    assert few.tv_bound < few.tv < 0.1 < few.tv_pairs
+    assert 0 == single.tv_pairs < many.tv_pairs < 0.1
+
+
+TOKEN = some.integers(0, 2)
+
+
+@given(some.lists(some.one_of(some.tuples(*[TOKEN] * 4), TOKEN.map(lambda one: (one,) * 4)), min_size=1, max_size=60))
+@settings(max_examples=30, deadline=None)
+@pytest.mark.parametrize("length", [1, 2])
+def test_a_bet_on_pairs_is_fair(length: int, past: list[tuple[int, ...]]) -> None:
+    """Over all texts of the next call, of four rows or of two with two tokens, the expected wealth is the wealth."""
+    given = [np.full((3**m, 3), 1 / 3) for m in range(length)]
+    pairs = Pairs([Joint(given)], 4 // length, np.random.default_rng(0))
+
+    def wealth(*calls: Sequence[int]) -> float:
+        one = deepcopy(pairs)
+        for call in calls:
+            one.add(np.zeros(4 // length, int), np.reshape(call, (-1, length)))
+        one.settle()
+        return math.exp(one.log_wealth())
+
+    for text in past:
+        pairs.add(np.zeros(4 // length, int), np.reshape(text, (-1, length)))
+    pairs.settle()
+    assert np.mean([wealth(text) for text in product(range(3), repeat=4)]) == pytest.approx(wealth())
 
 
 def test_requests_that_admit_each_others_tokens_depend_on_each_other() -> None:
@@ -115,7 +159,7 @@ def test_ids_are_translated_both_ways() -> None:
         tokens = np.where(contexts < 0, -1, contexts // 3_000)
         return plain(tokens, rng) * 3_000
 
-    found = in_batches(step, 20_000, ids=ids, contexts=((), (1, 2)), cycles=2, length=3, alpha=0.01, tv=0.08)
+    found = in_batches(step, 20_000, ids=ids, contexts=((), (1, 2)), batch=16, cycles=2, length=3, alpha=0.01, tv=0.08)
     assert found.verdict is Verdict.WITHIN
     wrong = in_batches(lambda *_: np.full((64, 1), 5), 64, ids=ids)
     assert "emitted id 5, to which the target gives probability 0" in wrong.failure
@@ -124,7 +168,7 @@ def test_ids_are_translated_both_ways() -> None:
 
 
 def test_bad_input_is_named() -> None:
-    refuses("batch must be between 1 and 10,000,000, got 0", in_batches, plain, 100, batch=0)
+    refuses("batch must be between 1 and 1,024, got 0", in_batches, plain, 100, batch=0)
     refuses("ids must be 4 different ids", in_batches, plain, 100, ids=(1, 2, 3, 3))
 
 

@@ -20,7 +20,7 @@ import pytest
 from spectheory.certify.rows import drawn
 
 P = np.array([0.5, 0.3, 0.2])
-OPTIONS = dict(vocab_size=3, length=1, batch=200, max_samples=4_000)
+OPTIONS = dict(vocab_size=3, length=1, batch=4, max_samples=4_000)
 
 def right(contexts, rng):
     return drawn(np.tile(P, (len(contexts), 1)), rng)[:, None]
