@@ -39,13 +39,17 @@ START = (
     "child(*sys.argv[2:])"
 )
 
+KEPT = {"MALLOC_MMAP_THRESHOLD_": str(2**25), "MALLOC_TRIM_THRESHOLD_": str(2**28)}
+"""Settings of glibc, which then uses the memory of an array again instead of giving it back at each call."""
+
 
 def answer_of_child(name: str, options: dict[str, Any]) -> dict[str, Any]:
     """What `answer_of` returns in a child process. Its errors, and an end without an answer, are an InputError."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "answer.json"
         given = [json.dumps(sys.path), str(os.getpid()), str(file), name, json.dumps(options)]
-        status = subprocess.run([sys.executable, "-c", START, *given], stdout=2, check=False).returncode
+        child = [sys.executable, "-c", START, *given]
+        status = subprocess.run(child, stdout=2, check=False, env={**KEPT, **os.environ}).returncode
         answer = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
     if not answer:
         raise InputError(

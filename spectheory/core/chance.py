@@ -90,13 +90,10 @@ def fetched(distribution: Any) -> np.ndarray:
 
 
 def _compilable(*distributions: Vector) -> bool:
-    return all(
-        isinstance(distribution, np.ndarray)
-        and distribution.dtype in COMPILED
-        and distribution.ndim == 1
-        and len(distribution) == len(distributions[0])
-        for distribution in distributions
-    )
+    for one in distributions:
+        if not (isinstance(one, np.ndarray) and one.dtype in COMPILED and one.shape == (len(distributions[0]),)):
+            return False
+    return True
 
 
 def invert(distribution: np.ndarray, less: np.ndarray, uniform: float) -> int:
