@@ -207,7 +207,7 @@ PARTS = 3
 FREEDOM = (PARTS - 1) ** 2
 """Degrees of freedom of Pearson's statistic for the independence of two numbers."""
 CHANCE = 1e-3
-"""Probability that chance makes some two numbers of right rows suspicious."""
+"""Probability that chance makes any two numbers of right rows suspicious at a look."""
 
 
 class Pairs:
@@ -283,7 +283,7 @@ class Pairs:
 
     @property
     def is_suspicious(self) -> bool:
-        """Whether two numbers are more dependent than chance makes any in one of 1 / `CHANCE` batches."""
+        """Whether two numbers were seen to be more dependent than chance explains."""
         return self._strength > self._chance
 
     def log_wealth(self) -> float:

@@ -307,8 +307,8 @@ def variation_bound(seen: float, runs: int, looks: int, alpha: float) -> float:
     so E T < T + e except with probability exp(-2 n e^2), by McDiarmid's inequality. For e = sqrt(log(looks / alpha) /
     2 n), the bound T + e holds at all `looks` looks at once, except with probability alpha, by the union bound.
 
-    The number of cells enters only through T. For the largest bound over contexts no union over contexts is needed: it
-    is below the largest total variation only if the bound of that one context fails.
+    The number of cells enters only through T. For the largest bound over contexts, or over pairs of rows, no union over
+    them is needed: it is below the largest total variation only if the bound of that one context or pair fails.
     Source: McDiarmid 1989, Lemma 1.2.
     """
     return min(1.0, seen + math.sqrt(math.log(looks / alpha) / (2 * runs)))

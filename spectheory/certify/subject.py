@@ -87,7 +87,10 @@ def subject_of(given: Any, rules: Sequence[DrawRule] | DrawRule | None, seconds:
 
     A function can have its draw rules as an attribute `rules`. Without it, its rule is DrawRule.IID.
     """
-    given = given() if isinstance(given, type) else given
+    try:
+        given = given() if isinstance(given, type) else given
+    except TypeError as error:
+        raise InputError(f"given must be an instance of {given.__name__}, not the class: {error}") from error
     name = getattr(given, "__name__", None) or repr(given)
     claimed = (rules,) if isinstance(rules, DrawRule) else tuple(rules or getattr(given, "rules", (DrawRule.IID,)))
     if not claimed:

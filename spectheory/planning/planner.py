@@ -10,6 +10,7 @@ import numpy as np
 
 from spectheory.core.acceptance import Acceptance
 from spectheory.core.checks import checked
+from spectheory.core.errors import InputError
 from spectheory.core.provenance import Provenance, model_name
 from spectheory.core.tree import Tree
 from spectheory.hardware.latency import Latency
@@ -99,6 +100,8 @@ def schedule(
     check_batches(batches)
     limits, latencies = Limits(max_budget, max_depth, max_fanout), [latency_at(int(batch)) for batch in batches]
     rates = ByRates.of(acceptance) if replays is None else ByRates(acceptance)
+    if wrong := [latency for latency in latencies if not isinstance(latency, Latency)]:
+        raise InputError(f"latency_at must return a Latency, got {wrong[0]!r:.80}")
     found = Candidates(acceptance, limits, progress, rates.classes)
     if replays is None:
         options: dict[int, Option] = {0: OFF}

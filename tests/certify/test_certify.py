@@ -164,6 +164,7 @@ def test_shapes_that_a_verifier_refuses_are_not_called_covered() -> None:
 
 def test_bad_arguments() -> None:
     refuses("given must be a Solver, a Verifier or a function", st.certify_verifier, 3)
+    refuses("given must be an instance of TopDown, not the class: ", st.certify_verifier, st.verify.TopDown)
     refuses("cases must be between 1 and 1,000,000, got 0", st.certify_verifier, naive, cases=0)
     with pytest.raises(ValueError, match="draws by IID: add it to rules"):
         st.certify_verifier(naive, rules=st.DrawRule.TOP_K, policies=[st.Levels((1,))])

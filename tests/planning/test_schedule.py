@@ -143,3 +143,4 @@ def test_the_batch_sizes_at_which_drafts_may_not_pay_are_named() -> None:
 @pytest.mark.parametrize("batches", [[0, 1], [2, 2], [3, 1]])
 def test_batches_must_increase(batches: list[int]) -> None:
     refuses("batches must be increasing whole numbers from 1 on", schedule, RATES, latency_at, batches, context=512)
+    refuses("latency_at must return a Latency, got 2", schedule, RATES, lambda batch: batch, [2], context=512)
