@@ -7,7 +7,7 @@ from functools import cache
 
 from benchmarks.validation.rows import Row
 from spectheory import InputError, ModelConfig
-from spectheory.hardware.engine_costs import EngineCosts, Parallel
+from spectheory.hardware.engine_costs import EngineCosts, Parallel, lookup_share
 from spectheory.hardware.gpus import gpu
 from spectheory.hardware.models import draft_of as library_draft_of
 from spectheory.hardware.models import draft_of_kind, kind_and_target, kind_named, model
@@ -116,7 +116,8 @@ def cycle_of(row: Row) -> Step | None:
     """The speculative step of `row`; None if it has none."""
     if row.kind in ("plain", "forward"):
         return None
-    return Step("speculative", row.batch, row.context, row.nodes + 1, row.depth)
+    share = lookup_share(row.engine, row.tau, row.nodes, row.drafted_share) if setup_of(row).draft is None else None
+    return Step("speculative", row.batch, row.context, row.nodes + 1, row.depth, drafted_share=share)
 
 
 def prefill_tokens(row: Row) -> float:

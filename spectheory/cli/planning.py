@@ -213,6 +213,13 @@ def schedule(
         ),
     ] = None,
     trace: TraceFolder = None,
+    drafted_share: Annotated[
+        float | None,
+        typer.Option(
+            help="For n-grams: the share of steps in which one matches, to which the rates belong.",
+            show_default="as counted in the record; otherwise the rates are of all steps",
+        ),
+    ] = None,
     max_budget: MaxBudget = MAX_BUDGET,
     max_depth: MaxDepth = None,
     context: Annotated[
@@ -237,6 +244,8 @@ def schedule(
     contexts = [] if context is None else contexts_of(context)
     if len(contexts) > 1:
         sizes["contexts"] = contexts
+    if drafted_share is not None:
+        acceptance = replace(acceptance, drafted_share=drafted_share)
     prompt, answer, *_ = [None, None] if lengths is None else [*numbers("--lengths", lengths, float), None]
     place = Deployment(
         gpu,

@@ -20,6 +20,8 @@ RECOVERED = "the line has only rounded rates: cycles and counts by position are 
 RANK_0_ONLY = "chain statistics give rank 0 only: rates of other ranks are unknown and taken as 0"
 ROUNDED_TAU, ROUNDED_RATE = 0.005 + FLOAT, 0.0005 + FLOAT
 """Half a unit of the last digit in log lines, in which tau has two decimals and rates have three."""
+FEW = 0.05
+"""Share of steps without a draft that is not counted."""
 TOTALS_ONLY = "only totals are reported: rates by position are unknown"
 Counted = tuple[Sequence[int], Sequence[int]]
 """(hits, trials) of a chain: the token at position d was verified `trials[d]` times and accepted `hits[d]` times."""
@@ -138,6 +140,19 @@ def from_positions(
         )
     accepted = sum(hits)
     return Statistics(acceptance, 1 + accepted / drafts, drafts, drafted, accepted, tuple(sentences))
+
+
+def of_steps(found: Statistics, steps: int) -> Statistics:
+    """`found`, if its drafts are those of `steps` steps: where no n-gram matches, a step drafts nothing.
+
+    The ends of answers let up to `FEW` of the steps seem to be without a draft, so those are not counted.
+    """
+    idle = steps - (found.drafts or steps)
+    if idle <= FEW * steps:
+        return found
+    rates = found.acceptance and replace(found.acceptance, drafted_share=1 - idle / steps)
+    said = f"{idle} of {steps} cycles drafted nothing and are not counted"
+    return replace(found, acceptance=rates, assumed=(*found.assumed, said))
 
 
 def _nothing_drafted(drafts: int | None, drafted: int | None) -> NothingDraftedError:

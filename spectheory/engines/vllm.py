@@ -103,6 +103,8 @@ def _fitted(fitting: Fitting, version: str) -> Export:
 
 PREFIX = "vllm:spec_decode_num_"
 PER_POSITION = PREFIX + "accepted_tokens_per_pos"
+GENERATED, FIRST = "vllm:generation_tokens", "vllm:time_to_first_token_seconds_count"
+"""The counters of all tokens and of first tokens, which come with the prompts."""
 BY_LENGTH = "acceptance_histogram_by_draft_length"
 LATENCY = ("vllm:inter_token_latency_seconds", "vllm:time_per_output_token_seconds")
 PROMPTS_TOO = "the time of a step contains the prompts that are read in the same step"
@@ -119,7 +121,9 @@ def from_metrics(metrics: Metrics, min_trials: int) -> Statistics:
     agree(wanted[2], accepted, sum(found), f"the sum of {PER_POSITION}", 0)
     ranks = len(metrics.samples[wanted[0]])
     said = [f"the counters of {ranks} label sets are summed"] if ranks > 1 else []
-    return statistics.from_positions((found, [drafts, *found[:-1]]), drafts, drafted, min_trials, said)
+    steps = round(metrics.total(GENERATED) - metrics.total(FIRST)) - accepted
+    made = statistics.from_positions((found, [drafts, *found[:-1]]), drafts, drafted, min_trials, said)
+    return statistics.of_steps(made, steps)
 
 
 def observe_metrics(metrics: Metrics, min_trials: int) -> Observed:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from spectheory.core.errors import InputError, unknown
-from spectheory.core.files import is_there
+from spectheory.core.files import is_there, shipped
 from spectheory.hardware.formats import QUANTISATIONS
 from spectheory.hardware.hf_config import Fields
 from spectheory.hardware.model_config import MTP, ModelConfig
@@ -154,7 +154,7 @@ def shipped_model(name: str) -> ModelConfig:
 
 @cache
 def _shipped(name: str) -> dict[str, Any]:
-    return json.loads((files("spectheory") / "data" / "models" / f"{name}.json").read_text(encoding="utf-8"))
+    return json.loads(shipped(f"models/{name}.json"))
 
 
 def lookup_named(name: str) -> str | None:
