@@ -45,7 +45,7 @@ class Acceptance(Record):
     """
 
     kind: ClassVar[str] = "acceptance"
-    schema: ClassVar[int] = 3
+    schema: ClassVar[int] = 4
 
     table: Float64[np.ndarray, "depths ranks"]
     hits: Int64[np.ndarray, "depths ranks"] | None = None

@@ -91,7 +91,7 @@ class Observed:
     def tau(self) -> float:
         """Tokens of a sequence per target call, calls without a draft included; 1 without speculation."""
         found = self.statistics
-        share = (found and found.acceptance and found.acceptance.drafted_share) or 1.0
+        share = (found and found.drafted_share) or 1.0
         return 1.0 if found is None else 1 + share * ((found.tau or 1) - 1)
 
     @property

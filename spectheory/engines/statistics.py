@@ -42,6 +42,7 @@ class Statistics:
         tau: tokens per target call: accepted tokens plus one.
         drafts: number of cycles, which are target calls that verified a draft.
         drafted, accepted: number of drafted tokens, and number of accepted tokens among them.
+        drafted_share: share of all target calls that are cycles; None: all, or unknown.
         assumed: sentences on what was assumed because the report does not say it.
 
     Raises:
@@ -54,6 +55,7 @@ class Statistics:
     drafted: int | None = None
     accepted: int | None = None
     assumed: tuple[str, ...] = ()
+    drafted_share: float | None = None
 
     def __post_init__(self) -> None:
         if self.drafts == 0 or self.drafted == 0:
@@ -150,9 +152,9 @@ def of_steps(found: Statistics, steps: int) -> Statistics:
     idle = steps - (found.drafts or steps)
     if idle <= FEW * steps:
         return found
-    rates = found.acceptance and replace(found.acceptance, drafted_share=1 - idle / steps)
-    said = f"{idle} of {steps} cycles drafted nothing and are not counted"
-    return replace(found, acceptance=rates, assumed=(*found.assumed, said))
+    share, said = 1 - idle / steps, f"{idle} of {steps} cycles drafted nothing and are not counted"
+    rates = found.acceptance and replace(found.acceptance, drafted_share=share)
+    return replace(found, acceptance=rates, drafted_share=share, assumed=(*found.assumed, said))
 
 
 def _nothing_drafted(drafts: int | None, drafted: int | None) -> NothingDraftedError:

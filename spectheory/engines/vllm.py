@@ -121,9 +121,8 @@ def from_metrics(metrics: Metrics, min_trials: int) -> Statistics:
     agree(wanted[2], accepted, sum(found), f"the sum of {PER_POSITION}", 0)
     ranks = len(metrics.samples[wanted[0]])
     said = [f"the counters of {ranks} label sets are summed"] if ranks > 1 else []
-    steps = round(metrics.total(GENERATED) - metrics.total(FIRST)) - accepted
     made = statistics.from_positions((found, [drafts, *found[:-1]]), drafts, drafted, min_trials, said)
-    return statistics.of_steps(made, steps)
+    return statistics.of_steps(made, round(metrics.total(GENERATED) - metrics.total(FIRST)) - accepted)
 
 
 def observe_metrics(metrics: Metrics, min_trials: int) -> Observed:
