@@ -116,7 +116,8 @@ def cycle_of(row: Row) -> Step | None:
     """The speculative step of `row`; None if it has none."""
     if row.kind in ("plain", "forward"):
         return None
-    share = lookup_share(row.engine, row.tau, row.nodes, row.drafted_share) if setup_of(row).draft is None else None
+    looked_up = row.kind == "chain" and setup_of(row).draft is None  # drafters of trees without a model always draft
+    share = lookup_share(row.engine, row.tau, row.depth, row.drafted_share) if looked_up else None
     return Step("speculative", row.batch, row.context, row.nodes + 1, row.depth, drafted_share=share)
 
 
