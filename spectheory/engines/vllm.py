@@ -233,16 +233,19 @@ def _served(entry: Entry, conditions: Conditions) -> Run:
     The draft is a chain of as many tokens as the server drafted per cycle, of which the ends of answers cut some. Other
     engines may have been measured, so the engine is named only if the backend is vllm, or if vLLM's counters are there.
     """
-    found, backend = None, entry.text("backend") or entry.text("endpoint_type") or ""
+    found, share, backend = None, None, entry.text("backend") or entry.text("endpoint_type") or ""
     if entry.has("spec_decode_acceptance_length"):
         found = Conditions(entry.number("spec_decode_acceptance_length", least=1))
         if entry.has("spec_decode_num_drafts") and entry.has("spec_decode_draft_tokens"):
             names = "spec_decode_draft_tokens", "spec_decode_num_drafts"
             drafted, drafts = (entry.count(name, least=1) for name in names)
-            length = round(drafted / drafts)
+            length, kept = round(drafted / drafts), (found.tau or 1) - 1
             found = replace(found, nodes=length if length and abs(drafted / drafts - length) <= 0.1 else None)
+            steps = entry.count("total_output_tokens") - entry.count("completed") - drafts * kept
+            if drafts < (1 - statistics.FEW) * steps:  # where no n-gram matches, nothing is drafted
+                found, share = replace(found, tau=1 + kept * drafts / steps), drafts / steps
     engine = "vllm" if found is not None or backend.startswith("vllm") else None
-    return served_run(entry, found, conditions, model=entry.text("model_id"), engine=engine)
+    return served_run(entry, found, conditions, model=entry.text("model_id"), engine=engine, drafted_share=share)
 
 
 ENGINE = Engine(

@@ -25,13 +25,8 @@ DEFAULT_CONTEXT = 1024
 """Tokens in the KV cache of each sequence, if neither they nor the lengths of texts are given."""
 Drafting = Literal["levels", "at once"]
 """How a draft drafts: one forward for each level, or one forward for all levels."""
-SINGLE_TIMES = (
-    "overhead_seconds",
-    "level_overhead_seconds",
-    "plain_overhead_seconds",
-    "tree_mask_seconds",
-    "prompt_seconds",
-    "draft_prompt_seconds",
+SINGLE_TIMES = tuple(
+    f"{one}_seconds" for one in ("overhead", "level_overhead", "plain_overhead", "tree_mask", "prompt", "draft_prompt")
 )
 """The times of a latency that are one number."""
 

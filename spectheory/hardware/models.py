@@ -20,14 +20,8 @@ from spectheory.hardware.model_config import MTP, ModelConfig
 
 Named = str | Path | Mapping[str, Any] | ModelConfig
 """A model: a shipped name, a path or the contents of a config.json, or a `ModelConfig`."""
-NO_MODEL = {
-    "none": "none",
-    "ngram": "ngram",
-    "n-gram": "ngram",
-    "prompt lookup": "ngram",
-    "prompt-lookup": "ngram",
-    "suffix": "suffix",
-}
+NO_MODEL = {"none": "none", "suffix": "suffix"}
+NO_MODEL |= dict.fromkeys(("ngram", "n-gram", "prompt lookup", "prompt-lookup"), "ngram")
 """Names of drafters without a model, and the names that they have here. `none` is a drafter of no kind."""
 PADDING = 0.01
 """Share by which vocabulary sizes may differ: models of one tokenizer pad output layers differently (Qwen2.5: 0.1%)."""

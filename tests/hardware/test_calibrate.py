@@ -203,11 +203,7 @@ def test_runs_of_a_lookup_draft_for_the_counted_share_or_the_usual_one() -> None
 
 
 def test_impossible_runs_are_refused() -> None:
-    refuses(
-        "huge: llama-3.1-8b .* batch up to 952 fits",
-        calibrated,
-        replace(PLAIN[0], batch=5000, source="huge"),
-    )
+    refuses("huge: llama-3.1-8b .* batch up to 952 fits", calibrated, replace(PLAIN[0], batch=5000, source="huge"))
     refuses("chain: tau of a speculative run is missing", replace, CHAIN, tau=None)
     refuses("chain: tau must be a number from 1 to 6", replace, CHAIN, tau=6.5)
     refuses("chain: a speculative run needs the draft", calibrated, replace(CHAIN, seconds=0.012), draft=None)
