@@ -80,6 +80,7 @@ class EngineCosts:
             so a median step carries less than the mean.
         layer_seconds: overhead of a layer in a forward.
         moe_layer_seconds: overhead of a layer with experts, besides `layer_seconds`.
+        linear_layer_seconds: overhead of a layer with linear attention, besides `layer_seconds`: its kernels are more.
         eager_seconds: time of the host to launch a layer, if launches are not captured in a graph; 0 if they are.
         reduce_seconds, reduce_gpu_seconds: an all-reduce of tensor parallelism, and what each GPU adds to it; a layer
             has two.
@@ -111,6 +112,7 @@ class EngineCosts:
     prefill_share: float
     layer_seconds: float
     moe_layer_seconds: float
+    linear_layer_seconds: float
     eager_seconds: float
     reduce_seconds: float
     reduce_gpu_seconds: float

@@ -137,6 +137,7 @@ class Roofline:
         shape, costs, bandwidth = model.shape, self.costs, self.gpu.bandwidth_bytes_per_second
         weights, experts = np.full(n.shape, self._weights(model)), self._experts(model, n)
         layers = shape.layers * costs.layer_seconds + shape.moe_layers * costs.moe_layer_seconds
+        layers += shape.linear_layers * costs.linear_layer_seconds
         kernels = self._kernels(model, together)
         shards = 1 if self.parallel == "layers" else self._cache_shards(model)
         states = n * shape.state_bytes

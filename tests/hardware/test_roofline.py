@@ -72,6 +72,7 @@ def test_more_work_takes_longer_and_more_gpus_less(name: str, batch: int, contex
     whole, half = (Roofline(card, gpus, batch, context, bare) for card in (BOUNDLESS, doubled))
     assert seconds(half) == pytest.approx(seconds(whole) / 2)
     layers = sizes.shape.layers * COSTS.layer_seconds + sizes.shape.moe_layers * COSTS.moe_layer_seconds
+    layers += 3 / 4 * sizes.shape.layers * COSTS.linear_layer_seconds if sizes.shape.state_bytes else 0
     loads = {k: place.forward_parts(sizes, [tokens])[k][0] - whole.forward_parts(sizes, [tokens])[k][0] for k in KEYS}
     assert loads["layers"] == pytest.approx(layers)
     assert seconds(place) == pytest.approx(seconds(whole) + sum(loads.values()))
