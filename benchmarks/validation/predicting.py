@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 
-from benchmarks.validation.rows import Row
+from benchmarks.validation.rows import WITH_PROMPTS, Row
 from spectheory import InputError, ModelConfig
 from spectheory.hardware.engine_costs import EngineCosts, Parallel, lookup_share
 from spectheory.hardware.gpus import gpu
@@ -49,7 +49,17 @@ def predict(row: Row, costs: EngineCosts) -> Seconds:
         InputError: a model or the GPU is unknown, or a number is out of range.
     """
     setup, cycle = setup_of(row), cycle_of(row)
-    return Seconds(setup.seconds(plain_of(row), costs), None if cycle is None else setup.seconds(cycle, costs))
+    plain = setup.seconds(plain_of(row), costs)
+    prompts = prompt_seconds(row, plain)
+    return Seconds(plain + prompts, None if cycle is None else setup.seconds(cycle, costs) + row.tau * prompts)
+
+
+def prompt_seconds(row: Row, plain: float) -> float:
+    """Seconds of prompts for each token of a sequence, if the rates of `row` count them and do not state their lengths.
+
+    Its plain rate says by how much a step takes longer than `plain` seconds; a cycle takes tau times as much longer.
+    """
+    return max(0.0, row.batch / row.plain_rate - plain) if row.plain_rate and WITH_PROMPTS in row.note else 0.0
 
 
 def setup_of(row: Row) -> TimedSetup:
