@@ -13,10 +13,8 @@ from spectheory.hardware.model_config import ModelConfig
 from spectheory.hardware.models import model, model_names
 from tests.hardware.tiny_configs import LLAMA, TINY
 
-PUBLISHED = {
-    row["model"]: int(row["parameters"])
-    for row in csv.DictReader(Path(__file__).with_name("parameters.csv").read_text(encoding="utf-8").splitlines())
-}
+TEXT = Path(__file__).with_name("parameters.csv").read_text(encoding="utf-8")
+PUBLISHED = {row["model"]: int(row["parameters"]) for row in csv.DictReader(TEXT.splitlines())}
 """Parameters of the language models; vision parts, and modules for multi-token prediction, are subtracted."""
 
 

@@ -18,16 +18,9 @@ from spectheory.planning.deployment import Deployment
 from spectheory.planning.schedule_record import Option, Schedule
 from tests.helpers import refuses
 
-KINDS = {
-    "eagle1": "eagle1-qwen3-8b",
-    "eagle2": "eagle1-qwen3-8b",
-    "EAGLE3": "eagle3-qwen3-8b",
-    "p-eagle": "p-eagle-qwen3-8b",
-    "dflash": "dflash-qwen3-8b",
-    "dspark": "dspark-qwen3-8b",
-    "medusa": "medusa-qwen3-8b",
-}
 AT_ONCE = ("p-eagle", "dflash", "dspark", "medusa")
+KINDS = {"eagle1": "eagle1-qwen3-8b", "eagle2": "eagle1-qwen3-8b", "EAGLE3": "eagle3-qwen3-8b"}
+KINDS |= {kind: f"{kind}-qwen3-8b" for kind in AT_ONCE}
 GPU = gpu("h100_sxm")
 CHAIN = st.Acceptance.by_depth_and_rank([[0.8], [0.7], [0.6]])
 
