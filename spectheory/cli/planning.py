@@ -22,6 +22,7 @@ from spectheory.engines import Export
 from spectheory.engines.published import published_rates, stated_rates
 from spectheory.hardware.calibrated_costs import CalibratedCosts
 from spectheory.hardware.latency import Latency
+from spectheory.hardware.models import lookup_named
 from spectheory.planning.candidates import MAX_BUDGET
 from spectheory.planning.deployment import DEFAULT_CONTEXT, Deployment
 from spectheory.planning.planner import evaluate
@@ -245,6 +246,8 @@ def schedule(
     if len(contexts) > 1:
         sizes["contexts"] = contexts
     if drafted_share is not None:
+        if lookup_named(draft) is None:
+            raise InputError(f"--drafted-share is for ngram and suffix, got --draft {draft}: leave it out")
         acceptance = replace(acceptance, drafted_share=drafted_share)
     prompt, answer, *_ = [None, None] if lengths is None else [*numbers("--lengths", lengths, float), None]
     place = Deployment(

@@ -21,7 +21,7 @@ RANK_0_ONLY = "chain statistics give rank 0 only: rates of other ranks are unkno
 ROUNDED_TAU, ROUNDED_RATE = 0.005 + FLOAT, 0.0005 + FLOAT
 """Half a unit of the last digit in log lines, in which tau has two decimals and rates have three."""
 FEW = 0.05
-"""Share of steps without a draft that is not counted."""
+"""The largest share of steps without a draft that is not counted."""
 TOTALS_ONLY = "only totals are reported: rates by position are unknown"
 Counted = tuple[Sequence[int], Sequence[int]]
 """(hits, trials) of a chain: the token at position d was verified `trials[d]` times and accepted `hits[d]` times."""
@@ -145,10 +145,7 @@ def from_positions(
 
 
 def of_steps(found: Statistics, steps: int) -> Statistics:
-    """`found`, if its drafts are those of `steps` steps: where no n-gram matches, a step drafts nothing.
-
-    The ends of answers let up to `FEW` of the steps seem to be without a draft, so those are not counted.
-    """
+    """`found`, if its drafts are those of `steps` steps. Up to `FEW` steps without a draft are the ends of answers."""
     idle = steps - (found.drafts or steps)
     if idle <= FEW * steps:
         return found

@@ -30,7 +30,6 @@ CHAIN = Run("speculative", 1, 512, 1.0, tokens=6, depth=5, tau=3.0, source="chai
 TREE = Run("speculative", 4, 512, 1.0, tokens=61, depth=6, tau=3.5, source="tree")
 FORWARD = Run("forward", 2, 512, 1.0, tokens=16, source="forward")
 SETUP = TimedSetup(gpu("h100_sxm"), model(PAIR["target"]), model(PAIR["draft"]), 1, "tensor")
-SETUP_LOOKUP = replace(SETUP, draft=None)
 
 
 def timed(*runs: Run, costs: EngineCosts = TRUE) -> list[Run]:
@@ -195,10 +194,8 @@ def test_runs_of_a_lookup_draft_for_the_counted_share_or_the_usual_one() -> None
             replace(CHAIN, tau=2.4, seconds=0.012, drafted_share=given), draft="ngram", engine=engine
         ).runs
         assert run.drafted_share == pytest.approx(share, abs=1e-5)
-    some = Run("speculative", 1, 512, 1.0, tokens=6, depth=5, tau=2.4, drafted_share=0.4)
-    mixed, plain, every = (
-        SETUP_LOOKUP.seconds(one, TRUE) for one in (some, PLAIN[0], replace(some, drafted_share=1.0))
-    )
+    some, lookup = replace(CHAIN, drafted_share=0.4), replace(SETUP, draft=None)
+    mixed, plain, every = (lookup.seconds(one, TRUE) for one in (some, PLAIN[0], replace(some, drafted_share=1.0)))
     assert mixed == pytest.approx(0.6 * plain + 0.4 * every)
 
 
