@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from benchmarks.validation.errors import Prediction
-from benchmarks.validation.predicting import cycle_of, plain_of, predict, setup_of
+from benchmarks.validation.predicting import cycle_of, plain_of, predict, prompt_seconds, setup_of
 from benchmarks.validation.rows import Row, Unread
 from spectheory import InputError, calibrate
 from spectheory.hardware.engine_costs import EngineCosts
@@ -60,7 +60,9 @@ class Chosen:
         seconds = spec.plain_seconds or setup_of(spec).seconds(step, found)
         if spec.plain_seconds is None and not any(_is_of(run, step) for run in plain):
             plain.append(_run(step, seconds, spec))
-        return _calibrated([*plain, _run(cycle, spec.tau * seconds / gain, spec, spec.tau)], spec, start)
+        prompts = prompt_seconds(spec, seconds)
+        measured = spec.tau * ((seconds + prompts) / gain - prompts)
+        return _calibrated([*plain, _run(cycle, measured, spec, spec.tau)], spec, start)
 
     def marked(self, one: Prediction) -> Prediction:
         """`one`, marked where its own measurements were used, and where its batch is beyond those of the runs."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 
-from benchmarks.validation.rows import Row
+from benchmarks.validation.rows import WITH_PROMPTS, Row
 from spectheory import InputError, ModelConfig
-from spectheory.hardware.engine_costs import EngineCosts, Parallel
+from spectheory.hardware.engine_costs import EngineCosts, Parallel, lookup_share
 from spectheory.hardware.gpus import gpu
 from spectheory.hardware.models import draft_of as library_draft_of
 from spectheory.hardware.models import draft_of_kind, kind_and_target, kind_named, model
@@ -49,7 +49,17 @@ def predict(row: Row, costs: EngineCosts) -> Seconds:
         InputError: a model or the GPU is unknown, or a number is out of range.
     """
     setup, cycle = setup_of(row), cycle_of(row)
-    return Seconds(setup.seconds(plain_of(row), costs), None if cycle is None else setup.seconds(cycle, costs))
+    plain = setup.seconds(plain_of(row), costs)
+    prompts = prompt_seconds(row, plain)
+    return Seconds(plain + prompts, None if cycle is None else setup.seconds(cycle, costs) + row.tau * prompts)
+
+
+def prompt_seconds(row: Row, plain: float) -> float:
+    """Seconds of prompts for each token of a sequence, if the rates of `row` count them and do not state their lengths.
+
+    Its plain rate says by how much a step takes longer than `plain` seconds; a cycle takes tau times as much longer.
+    """
+    return max(0.0, row.batch / row.plain_rate - plain) if row.plain_rate and WITH_PROMPTS in row.note else 0.0
 
 
 def setup_of(row: Row) -> TimedSetup:
@@ -116,7 +126,9 @@ def cycle_of(row: Row) -> Step | None:
     """The speculative step of `row`; None if it has none."""
     if row.kind in ("plain", "forward"):
         return None
-    return Step("speculative", row.batch, row.context, row.nodes + 1, row.depth)
+    looked_up = row.kind == "chain" and setup_of(row).draft is None  # drafters of trees without a model always draft
+    share = lookup_share(row.engine, row.tau, row.depth, row.drafted_share) if looked_up else None
+    return Step("speculative", row.batch, row.context, row.nodes + 1, row.depth, drafted_share=share)
 
 
 def prefill_tokens(row: Row) -> float:

@@ -65,6 +65,7 @@ class Row:
         nodes: drafted tokens that are verified, the root excluded; in a forward, its tokens.
         batch, context: sequences that run together, and tokens of each in the cache.
         tau: tokens of a sequence in one step; 1 for a plain step.
+        drafted_share: the share of the steps that draft, by the note `drafts in 0.24 of steps`; None without one.
         plain_rate, spec_rate, speedup: what was measured; None where the source does not state it.
     """
 
@@ -86,6 +87,7 @@ class Row:
     batch: int
     context: int
     tau: float
+    drafted_share: float | None
     plain_rate: float | None
     spec_rate: float | None
     speedup: float | None
@@ -218,6 +220,7 @@ def _row(file: str, number: int, cells: Mapping[str, str]) -> Row:
         batch=_whole(cells, "batch"),
         context=_whole(cells, "context"),
         tau=tau,
+        drafted_share=float(share[1]) if (share := re.search(r"drafts in (0\.\d+) of steps", cells["note"])) else None,
         plain_rate=plain,
         spec_rate=spec,
         speedup=gain,

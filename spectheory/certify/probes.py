@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from importlib.resources import files
 from itertools import pairwise
 from typing import Any
 
 from spectheory.certify.completions import Answer, Body
+from spectheory.core.files import shipped
 
 TOKENS, DRAWN_TOKENS, AT_ONCE = 64, 12, 8
 """Tokens of a greedy text and of a drawn one; requests at once."""
@@ -49,7 +49,7 @@ class Scene:
 
 def prompts_of(count: int) -> list[str]:
     """`count` texts of several kinds, some without their last words, so that cycles end at different places."""
-    texts = (files("spectheory") / "data" / "served_prompts.txt").read_text(encoding="utf-8").split("\n---\n")
+    texts = shipped("served_prompts.txt").split("\n---\n")
     return [texts[i % len(texts)].strip().rsplit(None, i // len(texts))[0] for i in range(count)]
 
 

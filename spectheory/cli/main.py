@@ -12,7 +12,6 @@ import sys
 import tomllib
 from collections.abc import Callable
 from contextvars import ContextVar
-from importlib.resources import files
 from typing import Annotated, Any
 
 import typer
@@ -35,6 +34,7 @@ from spectheory.cli import (
 )
 from spectheory.cli.options import with_groups
 from spectheory.core.errors import InputError
+from spectheory.core.files import shipped
 
 INTERRUPTED = 130
 """Exit status of an interrupted command, as of a shell: 128 and the number of the signal."""
@@ -160,7 +160,7 @@ class _Command(TyperCommand):
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write the examples of `data/examples.toml` before the usage."""
-        examples = tomllib.loads((files("spectheory") / "data" / "examples.toml").read_text(encoding="utf-8"))
+        examples = tomllib.loads(shipped("examples.toml"))
         formatter.write("".join(f"$ {line}\n" for line in examples[str(self.name)]) + "\n")
         super().format_help(ctx, formatter)
 

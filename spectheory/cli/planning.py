@@ -22,6 +22,7 @@ from spectheory.engines import Export
 from spectheory.engines.published import published_rates, stated_rates
 from spectheory.hardware.calibrated_costs import CalibratedCosts
 from spectheory.hardware.latency import Latency
+from spectheory.hardware.models import lookup_named
 from spectheory.planning.candidates import MAX_BUDGET
 from spectheory.planning.deployment import DEFAULT_CONTEXT, Deployment
 from spectheory.planning.planner import evaluate
@@ -213,6 +214,13 @@ def schedule(
         ),
     ] = None,
     trace: TraceFolder = None,
+    drafted_share: Annotated[
+        float | None,
+        typer.Option(
+            help="For n-grams: the share of steps in which one matches, to which the rates belong.",
+            show_default="as counted in the record; otherwise the rates are of all steps",
+        ),
+    ] = None,
     max_budget: MaxBudget = MAX_BUDGET,
     max_depth: MaxDepth = None,
     context: Annotated[
@@ -237,6 +245,10 @@ def schedule(
     contexts = [] if context is None else contexts_of(context)
     if len(contexts) > 1:
         sizes["contexts"] = contexts
+    if drafted_share is not None:
+        if lookup_named(draft) is None:
+            raise InputError(f"--drafted-share is for ngram and suffix, got --draft {draft}: leave it out")
+        acceptance = replace(acceptance, drafted_share=drafted_share)
     prompt, answer, *_ = [None, None] if lengths is None else [*numbers("--lengths", lengths, float), None]
     place = Deployment(
         gpu,

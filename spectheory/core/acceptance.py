@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Self, final
 
 import numpy as np
 from jaxtyping import Float, Float64, Int, Int64, Real
 
-from spectheory.core.checks import check_array, check_types
+from spectheory.core.checks import check_array, check_number, check_types
 from spectheory.core.errors import InputError
 from spectheory.core.provenance import UNKNOWN, Provenance
 from spectheory.core.ratios import share_limits
@@ -40,19 +40,23 @@ class Acceptance(Record):
         trials: how often a node at depth d was accepted, so that one of its children could be; None as `hits`.
         cycles_of: the tree whose cycles were counted, such as the chain that an engine ran; None if every position of
             a text was counted, or if nothing was.
+        drafted_share: the share of all steps that drafted, of which the rates then are; None if the rates are of all
+            steps. Where no n-gram matches, a step drafts nothing.
     """
 
     kind: ClassVar[str] = "acceptance"
-    schema: ClassVar[int] = 3
+    schema: ClassVar[int] = 4
 
     table: Float64[np.ndarray, "depths ranks"]
     hits: Int64[np.ndarray, "depths ranks"] | None = None
     trials: Int64[np.ndarray, " depths"] | None = None
     provenance: Provenance = UNKNOWN
     cycles_of: Tree | None = None
+    drafted_share: float | None = field(default=None, metadata={"optional": True})
 
     def __post_init__(self) -> None:
         check_types(Acceptance, vars(self))
+        check_number("drafted_share", 1 if self.drafted_share is None else self.drafted_share, 1e-3, 1)
         table = check_array("table", self.table)
         if table.dtype.kind not in "iuf":
             raise InputError(f"table must be numbers, got {table.dtype}")
@@ -179,6 +183,16 @@ class Acceptance(Record):
     def is_non_increasing(self) -> bool:
         """Whether the rates of every row are non-increasing in rank. Best-first search is then exact."""
         return bool((np.diff(self.table, axis=1) <= 0).all())
+
+    @property
+    def of_all_steps(self) -> Self:
+        """The rates of all steps, of which only `drafted_share` drafted: fewer keep a first token."""
+        if (share := self.drafted_share) is None:
+            return self
+        trials, deeper = self.trials, self.table[min(1, self.depths - 1) if self.hits is None else 1 :]
+        if trials is not None:
+            trials = np.append(round(trials[0] / share), trials[1:])
+        return replace(self, table=np.vstack([self.table[:1] * share, deeper]), trials=trials, drafted_share=None)
 
     def row(self, depth: int) -> Float[np.ndarray, " ranks"]:
         """Rates of the children of a node at `depth`."""

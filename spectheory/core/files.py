@@ -6,6 +6,7 @@ import json
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,11 @@ def is_there(name: str | Path) -> bool:
     with suppress(OSError, ValueError):
         return Path(name).exists()
     return False
+
+
+def shipped(name: str) -> str:
+    """The text of a file in `spectheory/data`."""
+    return (files("spectheory") / "data" / name).read_text(encoding="utf-8")
 
 
 @contextmanager

@@ -101,10 +101,13 @@ def diagnosed(
 ) -> Diagnosis:
     """The diagnosis of one observed model; see `spectheory.engines.diagnose`."""
     notes = list(seen.notes)
-    tree, latency, at = _drafted_tree(seen, shape, notes), *_forward_times(times, seen, notes)
+    tree, share = _drafted_tree(seen, shape, notes), 1.0
     rates = None if seen.statistics is None or tree is None else seen.statistics.acceptance
     if seen.statistics is not None and tree is not None and (rates is None or rates.trials is None):
         rates = constant(seen.tau, tree.max_depth)
+    if rates is not None and isinstance(times, Deployment):
+        rates, share = times.of_all_steps(rates)
+    latency, at = _forward_times(times, seen, share, notes)
     if rates is not None and (served := known_model(model)):
         rates = replace(rates, provenance=rates.provenance.replace(target=served.name))
     predicted, best, gain = CycleSeconds(), None, None
@@ -159,7 +162,7 @@ def _drafted_tree(seen: Observed, shape: tuple[int, int] | None, notes: list[str
     return Tree(parent)
 
 
-def _forward_times(times: Times | None, seen: Observed, notes: list[str]) -> tuple[Latency | None, int]:
+def _forward_times(times: Times | None, seen: Observed, share: float, notes: list[str]) -> tuple[Latency | None, int]:
     """The forward times at the server's batch size, if they are known, and their context."""
     if isinstance(times, Deployment):
         if seen.batch is None:
@@ -169,7 +172,7 @@ def _forward_times(times: Times | None, seen: Observed, notes: list[str]) -> tup
             times = replace(times, prompt_tokens=seen.prompt_tokens, output_tokens=seen.output_tokens)
         requests = "" if times.prompt_tokens is None else f" --lengths {times.prompt_tokens:g},{times.output_tokens:g}"
         notes.append(f"predicted as by spectheory schedule --batch {max(1, round(seen.batch))}{requests}")
-        return times.latency(max(1, round(seen.batch))), times.planned_context
+        return times.latency(max(1, round(seen.batch)), drafted_share=share), times.planned_context
     records = [times] if isinstance(times, Latency) else list(times or ())
     if not records:
         return None, 0

@@ -89,8 +89,10 @@ class Observed:
 
     @property
     def tau(self) -> float:
-        """Tokens per target call; 1 without speculation."""
-        return 1.0 if self.statistics is None else self.statistics.tau or 1.0
+        """Tokens of a sequence per target call, calls without a draft included; 1 without speculation."""
+        found = self.statistics
+        share = (found and found.drafted_share) or 1.0
+        return 1.0 if found is None else 1 + share * ((found.tau or 1) - 1)
 
     @property
     def nodes(self) -> float | None:

@@ -182,10 +182,10 @@ def _of_server(line: str, min_trials: int) -> Statistics:
         )
     tau, calls = re.search(_TAU, line), [int(n) for n in re.findall(_CALLS, line)]
     if tau and (rates := _rates(line)):
-        return statistics.from_lines([Line(float(tau[1]), rates, accepted, drafted)], min_trials)
-    idle = calls[0] - drafts if calls else 0
-    said = [f"{idle} of {calls[0]} cycles drafted nothing and are not counted"] if idle > 0 else []
-    return statistics.added([Counts(drafts, drafted, accepted)], "", min_trials, said)
+        found = statistics.from_lines([Line(float(tau[1]), rates, accepted, drafted)], min_trials)
+    else:
+        found = statistics.added([Counts(drafts, drafted, accepted)], "", min_trials)
+    return statistics.of_steps(found, calls[0] if calls else drafts)
 
 
 def _timed(text: str) -> tuple[float, int, int]:

@@ -6,13 +6,13 @@ import csv
 import re
 from collections.abc import Sequence
 from functools import cache
-from importlib.resources import files
 from itertools import pairwise
 
 import numpy as np
 
 from spectheory.core.acceptance import Acceptance
 from spectheory.core.errors import InputError, unknown
+from spectheory.core.files import shipped
 from spectheory.core.provenance import Provenance
 from spectheory.core.tree import Tree
 from spectheory.engines.statistics import RANK_0_ONLY, constant
@@ -23,7 +23,7 @@ from spectheory.hardware.models import draft_of, kind_named, model
 @cache
 def published_rows() -> dict[str, dict[str, str]]:
     """The rows of `data/published_rates.csv`, by names such as `eagle3:llama-3.1-8b`."""
-    text = (files("spectheory") / "data" / "published_rates.csv").read_text(encoding="utf-8")
+    text = shipped("published_rates.csv")
     return {f"{row['draft']}:{row['target']}": row for row in csv.DictReader(text.splitlines())}
 
 

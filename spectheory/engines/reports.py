@@ -55,7 +55,8 @@ def read(
     served = known_model(label)
     settings, target = {"report": kind} | files, served and served.name
     stamp = Provenance.now("spectheory.read_report", target=target, settings=settings)
-    return replace(made, acceptance=replace(made.acceptance, provenance=stamp.assuming(*made.assumed)))
+    stated = {"provenance": stamp.assuming(*made.assumed), "drafted_share": made.drafted_share}
+    return replace(made, acceptance=replace(made.acceptance, **stated))
 
 
 def observe(

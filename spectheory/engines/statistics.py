@@ -20,6 +20,8 @@ RECOVERED = "the line has only rounded rates: cycles and counts by position are 
 RANK_0_ONLY = "chain statistics give rank 0 only: rates of other ranks are unknown and taken as 0"
 ROUNDED_TAU, ROUNDED_RATE = 0.005 + FLOAT, 0.0005 + FLOAT
 """Half a unit of the last digit in log lines, in which tau has two decimals and rates have three."""
+FEW = 0.05
+"""The largest share of steps without a draft that is not counted."""
 TOTALS_ONLY = "only totals are reported: rates by position are unknown"
 Counted = tuple[Sequence[int], Sequence[int]]
 """(hits, trials) of a chain: the token at position d was verified `trials[d]` times and accepted `hits[d]` times."""
@@ -40,6 +42,7 @@ class Statistics:
         tau: tokens per target call: accepted tokens plus one.
         drafts: number of cycles, which are target calls that verified a draft.
         drafted, accepted: number of drafted tokens, and number of accepted tokens among them.
+        drafted_share: share of all target calls that are cycles; None: all, or unknown.
         assumed: sentences on what was assumed because the report does not say it.
 
     Raises:
@@ -52,6 +55,7 @@ class Statistics:
     drafted: int | None = None
     accepted: int | None = None
     assumed: tuple[str, ...] = ()
+    drafted_share: float | None = None
 
     def __post_init__(self) -> None:
         if self.drafts == 0 or self.drafted == 0:
@@ -138,6 +142,16 @@ def from_positions(
         )
     accepted = sum(hits)
     return Statistics(acceptance, 1 + accepted / drafts, drafts, drafted, accepted, tuple(sentences))
+
+
+def of_steps(found: Statistics, steps: int) -> Statistics:
+    """`found`, if its drafts are those of `steps` steps. Up to `FEW` steps without a draft are the ends of answers."""
+    idle = steps - (found.drafts or steps)
+    if idle <= FEW * steps:
+        return found
+    share, said = 1 - idle / steps, f"{idle} of {steps} cycles drafted nothing and are not counted"
+    rates = found.acceptance and replace(found.acceptance, drafted_share=share)
+    return replace(found, acceptance=rates, drafted_share=share, assumed=(*found.assumed, said))
 
 
 def _nothing_drafted(drafts: int | None, drafted: int | None) -> NothingDraftedError:

@@ -103,6 +103,8 @@ def _fitted(fitting: Fitting, version: str) -> Export:
 
 PREFIX = "vllm:spec_decode_num_"
 PER_POSITION = PREFIX + "accepted_tokens_per_pos"
+GENERATED, FIRST = "vllm:generation_tokens", "vllm:time_to_first_token_seconds_count"
+"""The counters of all tokens and of first tokens, which come with the prompts."""
 BY_LENGTH = "acceptance_histogram_by_draft_length"
 LATENCY = ("vllm:inter_token_latency_seconds", "vllm:time_per_output_token_seconds")
 PROMPTS_TOO = "the time of a step contains the prompts that are read in the same step"
@@ -119,7 +121,8 @@ def from_metrics(metrics: Metrics, min_trials: int) -> Statistics:
     agree(wanted[2], accepted, sum(found), f"the sum of {PER_POSITION}", 0)
     ranks = len(metrics.samples[wanted[0]])
     said = [f"the counters of {ranks} label sets are summed"] if ranks > 1 else []
-    return statistics.from_positions((found, [drafts, *found[:-1]]), drafts, drafted, min_trials, said)
+    made = statistics.from_positions((found, [drafts, *found[:-1]]), drafts, drafted, min_trials, said)
+    return statistics.of_steps(made, round(metrics.total(GENERATED) - metrics.total(FIRST)) - accepted)
 
 
 def observe_metrics(metrics: Metrics, min_trials: int) -> Observed:
@@ -230,16 +233,19 @@ def _served(entry: Entry, conditions: Conditions) -> Run:
     The draft is a chain of as many tokens as the server drafted per cycle, of which the ends of answers cut some. Other
     engines may have been measured, so the engine is named only if the backend is vllm, or if vLLM's counters are there.
     """
-    found, backend = None, entry.text("backend") or entry.text("endpoint_type") or ""
+    found, share, backend = None, None, entry.text("backend") or entry.text("endpoint_type") or ""
     if entry.has("spec_decode_acceptance_length"):
         found = Conditions(entry.number("spec_decode_acceptance_length", least=1))
         if entry.has("spec_decode_num_drafts") and entry.has("spec_decode_draft_tokens"):
             names = "spec_decode_draft_tokens", "spec_decode_num_drafts"
             drafted, drafts = (entry.count(name, least=1) for name in names)
-            length = round(drafted / drafts)
+            length, kept = round(drafted / drafts), (found.tau or 1) - 1
             found = replace(found, nodes=length if length and abs(drafted / drafts - length) <= 0.1 else None)
+            steps = entry.count("total_output_tokens") - entry.count("completed") - drafts * kept
+            if drafts < (1 - statistics.FEW) * steps:  # where no n-gram matches, nothing is drafted
+                found, share = replace(found, tau=1 + kept * drafts / steps), drafts / steps
     engine = "vllm" if found is not None or backend.startswith("vllm") else None
-    return served_run(entry, found, conditions, model=entry.text("model_id"), engine=engine)
+    return served_run(entry, found, conditions, model=entry.text("model_id"), engine=engine, drafted_share=share)
 
 
 ENGINE = Engine(

@@ -27,6 +27,7 @@ from spectheory.hardware.engine_costs import (
     EngineCosts,
     Parallel,
     chosen,
+    lookup_share,
     origin,
     shipped_rows,
     split,
@@ -75,7 +76,7 @@ class CalibratedCosts(Record):
     """
 
     kind: ClassVar[str] = "calibrated_costs"
-    schema: ClassVar[int] = 6
+    schema: ClassVar[int] = 7
     derived: ClassVar[tuple[str, ...]] = ("seconds_before", "seconds_after", "residuals")
 
     engine: str
@@ -235,6 +236,11 @@ def calibrate(
     setup = TimedSetup(gpu_of(gpu), first, second, gpus, parallel or usual_parallel(engine))
     shipped = EngineCosts.of(engine) if costs is None else costs
     assumed = setup.require_named(known, engine)
+    if second is None:
+        known = tuple(
+            replace(run, drafted_share=lookup_share(engine, run.tau, run.depth, run.drafted_share)) if run.tau else run
+            for run in known
+        )
     for run in known:
         setup.require_possible(run)
     stamp = Provenance.now(

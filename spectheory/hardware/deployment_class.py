@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 
+from spectheory.core.files import shipped
 from spectheory.hardware.engine_costs import ON_TRANSFORMERS, split
 from spectheory.hardware.gpus import CUDA
 from spectheory.hardware.model_config import ModelConfig
@@ -118,4 +118,4 @@ def classes_parsed(text: str) -> dict[tuple[str, bool], ClassErrors]:
 
 @cache
 def _shipped() -> dict[tuple[str, bool], ClassErrors]:
-    return classes_parsed((files("spectheory") / "data" / "validated_classes.json").read_text(encoding="utf-8"))
+    return classes_parsed(shipped("validated_classes.json"))

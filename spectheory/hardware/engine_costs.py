@@ -15,12 +15,12 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import cache
-from importlib.resources import files
 from typing import Literal
 
 from spectheory.core.errors import InputError, unknown
+from spectheory.core.files import shipped
 from spectheory.core.plugins import plugins
-from spectheory.hardware.model_config import ModelConfig
+from spectheory.hardware.runs import LEAST_SHARE
 
 ANY = "*"
 """The engine of the table whose numbers hold for every engine that has none of its own."""
@@ -31,6 +31,11 @@ Parallel = Literal["tensor", "expert", "layers"]
 layers."""
 SPLIT_BY_LAYERS = ("hf", "llama.cpp")
 """Engines that split the layers over several GPUs unless they are told otherwise."""
+PADDED = ("sglang", "trtllm")
+"""Engines that verify as many tokens of each sequence if a lookup finds nothing: SGLang, ngram_worker.py; TensorRT-LLM,
+drafter.py, for CUDA graphs. vLLM, llama.cpp and Transformers verify nothing then."""
+LOOKUP_RATE = 0.7
+"""The rate at which tokens that an n-gram lookup finds are accepted, one after the other (docs/validation.md)."""
 DEFAULT_ENGINE = "vllm"
 WITHOUT_COSTS = "mlx-lm", "ollama"
 """Engines that have the costs of the engine `*`."""
@@ -75,6 +80,7 @@ class EngineCosts:
             so a median step carries less than the mean.
         layer_seconds: overhead of a layer in a forward.
         moe_layer_seconds: overhead of a layer with experts, besides `layer_seconds`.
+        linear_layer_seconds: overhead of a layer with linear attention, besides `layer_seconds`: its kernels are more.
         eager_seconds: time of the host to launch a layer, if launches are not captured in a graph; 0 if they are.
         reduce_seconds, reduce_gpu_seconds: an all-reduce of tensor parallelism, and what each GPU adds to it; a layer
             has two.
@@ -106,6 +112,7 @@ class EngineCosts:
     prefill_share: float
     layer_seconds: float
     moe_layer_seconds: float
+    linear_layer_seconds: float
     eager_seconds: float
     reduce_seconds: float
     reduce_gpu_seconds: float
@@ -136,20 +143,6 @@ class EngineCosts:
         """
         require_known(engine)
         return _costs(engine)
-
-    def overheads(self, target: ModelConfig, draft: ModelConfig | None, batch: int, shared: bool = False) -> Overheads:
-        """The times outside the forwards of `batch` sequences; `shared` is whether several GPUs share each layer.
-
-        `draft` None is n-gram or suffix lookup, whose levels cost nothing.
-        """
-        cycle = self.spec_step_seconds + shared * self.spec_shared_seconds
-        sequences = batch * self.sequence_seconds * (target.vocabulary or VOCABULARY) / VOCABULARY
-        plain = self.step_seconds + sequences
-        return Overheads(
-            plain_overhead_seconds=plain,
-            overhead_seconds=plain + cycle + batch * self.spec_sequence_seconds,
-            level_overhead_seconds=0.0 if draft is None else self.level_seconds,
-        )
 
 
 @dataclass(frozen=True)
@@ -235,7 +228,7 @@ def _numbers(version: str) -> tuple[int, ...]:
 @cache
 def shipped_rows() -> tuple[CostRow, ...]:
     """The rows of the shipped table."""
-    return parsed((files("spectheory") / "data" / "engine_costs.csv").read_text(encoding="utf-8"))
+    return parsed(shipped("engine_costs.csv"))
 
 
 def origin(engine: str) -> str:
@@ -259,3 +252,14 @@ def _costs(engine: str) -> EngineCosts:
 def usual_parallel(engine: str) -> Parallel:
     """How an engine shares a model among several GPUs by default."""
     return "layers" if split(engine)[0] in SPLIT_BY_LAYERS else "tensor"
+
+
+def lookup_share(engine: str, tau: float, length: int, counted: float | None = None) -> float:
+    """The share of the sequences for which a step verifies `length` tokens if drafts are looked up.
+
+    In `PADDED` engines it is 1. Elsewhere it is the `counted` one, or the one with which steps yield `tau` tokens.
+    """
+    if split(engine)[0] in PADDED:
+        return 1.0
+    kept = sum(LOOKUP_RATE**depth for depth in range(1, length + 1))
+    return counted or min(1.0, max(LEAST_SHARE, (tau - 1) / kept))

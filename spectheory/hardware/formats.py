@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import csv
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from spectheory.core.errors import InputError, unknown
+from spectheory.core.files import shipped
 from spectheory.hardware.hf_config import Design, Use, Weights
 
 Arithmetic = Literal["fp4", "fp8", "int8", "bf16", "fp32"]
@@ -75,53 +77,13 @@ _MLX = ("4bit", "8bit")
 _TENSORS = {(8, "float"): "fp8", (8, "int"): "w8a8", (4, "float"): "nvfp4", (4, "int"): "w4a16"}
 """Formats of compressed-tensors by the bits and the type of weights."""
 _PLAIN = {"bf16": 2.0, "f16": 2.0, "fp16": 2.0, "f32": 4.0, "fp32": 4.0}
-BYTES_PER_WEIGHT = {
-    "Q4_0": 18 / 32,
-    "Q4_1": 20 / 32,
-    "Q5_0": 22 / 32,
-    "Q5_1": 24 / 32,
-    "Q8_0": 34 / 32,
-    "Q4_K": 144 / 256,
-    "Q5_K": 176 / 256,
-    "Q6_K": 210 / 256,
-}
-"""Bytes of a weight by the name of its type in llama.cpp. Source: ggml, src/ggml-common.h, the structures of blocks."""
-BITS = {
-    "iq1_s": 2.0042,
-    "iq1_m": 2.1460,
-    "iq2_xxs": 2.3824,
-    "iq2_xs": 2.5882,
-    "iq2_s": 2.7403,
-    "iq2_m": 2.9294,
-    "iq3_xxs": 3.2548,
-    "iq3_xs": 3.4977,
-    "iq3_s": 3.6606,
-    "iq3_m": 3.7628,
-    "iq4_xs": 4.4597,
-    "iq4_nl": 4.6818,
-    "q2_k_s": 2.9697,
-    "q2_k": 3.1593,
-    "q3_k_s": 3.6429,
-    "q3_k_m": 3.9960,
-    "q3_k_l": 4.2979,
-    "q4_k_s": 4.6672,
-    "q5_k_s": 5.5704,
-}
-"""Mean bits of all weights of Llama-3.1-8B in formats of llama.cpp that mix types in other ways. Source: llama.cpp,
-tools/quantize/README.md at 311c2c9f; it lacks `q3_k_m`, which is the sum of the types in src/llama-quant.cpp."""
+_TYPES = {row["type"]: float(row["bits"]) for row in csv.DictReader(shipped("llama_cpp_types.csv").splitlines())}
+BITS = {name: bits for name, bits in _TYPES.items() if name.islower()}
+"""Mean bits of all weights in formats of llama.cpp that mix types, other than `_LLAMA_CPP`, which are built from their
+types: `_TYPES` has the bits of these by their names in capitals."""
 _LLAMA_CPP = ("q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "mxfp4_moe", "q4_k_m", "q5_k_m", "q6_k")
-_KV_BYTES = {
-    "bf16": 2.0,
-    "f16": 2.0,
-    "fp16": 2.0,
-    "fp8": 1.0,
-    "fp8_e4m3": 1.0,
-    "fp8_e5m2": 1.0,
-    "int8": 1.0,
-    "q8_0": BYTES_PER_WEIGHT["Q8_0"],
-    "q4_0": BYTES_PER_WEIGHT["Q4_0"],
-    "nvfp4": 4.5 / 8,
-}
+_KV_BYTES = dict.fromkeys(("bf16", "f16", "fp16"), 2.0) | dict.fromkeys(("fp8", "fp8_e4m3", "fp8_e5m2", "int8"), 1.0)
+_KV_BYTES |= {"q8_0": _TYPES["Q8_0"] / 8, "q4_0": _TYPES["Q4_0"] / 8, "nvfp4": 4.5 / 8}
 
 
 def formats_of(design: Design, rule: Rule, size: float, kv_bytes_per_value: float) -> Formats:
@@ -204,14 +166,13 @@ def _llama_cpp(design: Design, name: str) -> Rule:
 
     def rule(one: Weights) -> Packing | None:
         if one.use in ("head", "borrowed"):
-            return Packing(8 * BYTES_PER_WEIGHT["Q8_0" if usual == "Q8_0" else "Q6_K"])
+            return Packing(_TYPES["Q8_0" if usual == "Q8_0" else "Q6_K"])
         if one.use not in ("matrix", "expert", "lookup"):
             return None
-        size = BYTES_PER_WEIGHT[usual]
         if mixed and one.name:
             other = "Q5_K" if large and one.name == "v_proj" else usual
-            size = (BYTES_PER_WEIGHT["Q6_K"] + BYTES_PER_WEIGHT[other]) / 2
-        return Packing(8 * size)
+            return Packing((_TYPES["Q6_K"] + _TYPES[other]) / 2)
+        return Packing(_TYPES[usual])
 
     return rule
 

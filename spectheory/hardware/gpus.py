@@ -1,4 +1,7 @@
-"""GPUs: memory, bandwidth and dense peak rates. The table is `data/gpus.csv`, which names the source of each row."""
+"""GPUs: memory, bandwidth and dense peak rates. The table is `data/gpus.csv`, which names the source of each row.
+
+Its `driver_names` are the names that drivers report, separated by semicolons, where they differ from the maker's name.
+"""
 
 from __future__ import annotations
 
@@ -7,25 +10,12 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cache
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from spectheory.core.errors import InputError, unknown
-from spectheory.core.files import from_json, read_text
+from spectheory.core.files import from_json, read_text, shipped
 
-DRIVER_NAMES = {
-    "NVIDIA H100 80GB HBM3": "h100_sxm",
-    "NVIDIA H200": "h200_sxm",
-    "NVIDIA B200": "b200",
-    "NVIDIA A100-SXM4-80GB": "a100_80_sxm",
-    "NVIDIA A100-SXM4-40GB": "a100_40",
-    "NVIDIA A100-PCIE-40GB": "a100_40",
-    "NVIDIA Thor": "thor",
-    "Tesla V100-SXM2-32GB": "v100_sxm",
-    "NVIDIA B300 SXM6 AC": "b300",
-}
-"""Keys of the table by the name that the driver reports, for GPUs whose driver name differs from the maker's name."""
 CUDA = "CUDA"
 BACKENDS = {"nvidia": CUDA, "amd": "ROCm", "apple": "Metal"}
 """The software whose kernels run on the GPUs of a maker."""
@@ -91,11 +81,8 @@ def gpu(name: str | Gpu) -> Gpu:
         return name
     if not isinstance(name, str):
         raise InputError(f"gpu must be a name, such as h100_sxm, or a Gpu, got {name!r:.80}")
-    wanted = _plain(name)
-    wanted = next((_plain(key) for driver, key in DRIVER_NAMES.items() if _plain(driver) == wanted), wanted)
-    for known in _table().values():
-        if wanted in (_plain(known.name), _plain(known.full_name)):
-            return known
+    if known := _by_name().get(_plain(name)):
+        return known
     raise InputError(unknown("GPU", name, _table()))
 
 
@@ -118,8 +105,15 @@ def _plain(name: str) -> str:
 
 @cache
 def _table() -> dict[str, Gpu]:
-    text = (files("spectheory") / "data" / "gpus.csv").read_text(encoding="utf-8")
-    return {row["key"]: _gpu(row) for row in csv.DictReader(text.splitlines())}
+    return {row["key"]: _gpu(row) for row in csv.DictReader(shipped("gpus.csv").splitlines())}
+
+
+@cache
+def _by_name() -> dict[str, Gpu]:
+    """The GPUs by key, full name and driver names, without spaces, hyphens and underscores."""
+    rows = csv.DictReader(shipped("gpus.csv").splitlines())
+    every = [(row["key"], [row["key"], row["name"], *row["driver_names"].split("; ")]) for row in rows]
+    return {_plain(name): _table()[key] for key, names in every for name in names if name}
 
 
 def _gpu_in(file: Path) -> Gpu:
@@ -139,7 +133,7 @@ def _gpu(row: Mapping[str, Any]) -> Gpu:
     def rate(column: str, unit: float = 1e12) -> float | None:
         return float(row[column]) * unit if row[column] else None
 
-    arch = row["arch"]
+    vendor = row["vendor"]
     return Gpu(
         name=row["key"],
         full_name=row["name"],
@@ -152,9 +146,5 @@ def _gpu(row: Mapping[str, Any]) -> Gpu:
         fp4_flops_per_second=rate("fp4_dense_tflops"),
         link=row["link"],
         link_bytes_per_second=rate("link_gb_s", 1e9),
-        backend=CUDA
-        if not row["vendor"]
-        else arch.capitalize()
-        if arch in OTHER_KERNELS
-        else BACKENDS.get(row["vendor"], row["vendor"]),
+        backend=row["arch"].capitalize() if row["arch"] in OTHER_KERNELS else BACKENDS.get(vendor, vendor) or CUDA,
     )

@@ -100,6 +100,11 @@ class Shape:
     state_flops: int = 0
     latent: bool = False
 
+    @property
+    def linear_layers(self) -> int:
+        """The number of layers with linear attention, which have a state instead of a cache."""
+        return self.layers - sum(cache.layers for cache in self.caches) if self.state_bytes else 0
+
 
 @dataclass(frozen=True)
 class Family:

@@ -25,13 +25,8 @@ DEFAULT_CONTEXT = 1024
 """Tokens in the KV cache of each sequence, if neither they nor the lengths of texts are given."""
 Drafting = Literal["levels", "at once"]
 """How a draft drafts: one forward for each level, or one forward for all levels."""
-SINGLE_TIMES = (
-    "overhead_seconds",
-    "level_overhead_seconds",
-    "plain_overhead_seconds",
-    "tree_mask_seconds",
-    "prompt_seconds",
-    "draft_prompt_seconds",
+SINGLE_TIMES = tuple(
+    f"{one}_seconds" for one in ("overhead", "level_overhead", "plain_overhead", "tree_mask", "prompt", "draft_prompt")
 )
 """The times of a latency that are one number."""
 
@@ -69,7 +64,7 @@ class Latency(Record):
     """
 
     kind: ClassVar[str] = "latency"
-    schema: ClassVar[int] = 6
+    schema: ClassVar[int] = 7
 
     tokens: np.ndarray
     contexts: np.ndarray
@@ -135,6 +130,7 @@ class Latency(Record):
         costs: EngineCosts | None = None,
         parallel: Parallel | None = None,
         kv_dtype: str | None = None,
+        drafted_share: float = 1.0,
     ) -> Self:
         """A latency computed by `spectheory.hardware.roofline`, not measured.
 
@@ -155,6 +151,7 @@ class Latency(Record):
             parallel: how several GPUs share a model, see `Roofline`; None is usual for the engine: `layers` for `hf`
                 and `llama.cpp`, otherwise `tensor`.
             kv_dtype: format of the KV caches, such as `fp8`; None keeps the one of the config.
+            drafted_share: share of the sequences for which a step drafts, if drafts are looked up: see `Roofline`.
 
         Raises:
             InputError: the GPU or a model is unknown (the message lists similar names), a config lacks a field, the
@@ -174,6 +171,7 @@ class Latency(Record):
             EngineCosts.of(engine) if costs is None else costs,
             usual_parallel(engine) if parallel is None else parallel,
             batch * prompt / answer,
+            drafted_share if second is None else 1.0,
         )
         place.require_memory(first, second)
         plain = [replace(one, design=None, prediction=None) for one in models]

@@ -13,21 +13,15 @@ from pathlib import Path
 from typing import Any
 
 from spectheory.core.errors import InputError, unknown
-from spectheory.core.files import is_there
+from spectheory.core.files import is_there, shipped
 from spectheory.hardware.formats import QUANTISATIONS
 from spectheory.hardware.hf_config import Fields
 from spectheory.hardware.model_config import MTP, ModelConfig
 
 Named = str | Path | Mapping[str, Any] | ModelConfig
 """A model: a shipped name, a path or the contents of a config.json, or a `ModelConfig`."""
-NO_MODEL = {
-    "none": "none",
-    "ngram": "ngram",
-    "n-gram": "ngram",
-    "prompt lookup": "ngram",
-    "prompt-lookup": "ngram",
-    "suffix": "suffix",
-}
+NO_MODEL = {"none": "none", "suffix": "suffix"}
+NO_MODEL |= dict.fromkeys(("ngram", "n-gram", "prompt lookup", "prompt-lookup"), "ngram")
 """Names of drafters without a model, and the names that they have here. `none` is a drafter of no kind."""
 PADDING = 0.01
 """Share by which vocabulary sizes may differ: models of one tokenizer pad output layers differently (Qwen2.5: 0.1%)."""
@@ -154,7 +148,7 @@ def shipped_model(name: str) -> ModelConfig:
 
 @cache
 def _shipped(name: str) -> dict[str, Any]:
-    return json.loads((files("spectheory") / "data" / "models" / f"{name}.json").read_text(encoding="utf-8"))
+    return json.loads(shipped(f"models/{name}.json"))
 
 
 def lookup_named(name: str) -> str | None:

@@ -34,14 +34,15 @@ from typing import Any, Self
 
 import numpy as np
 
-from spectheory.core.checks import check_not_negative, check_types, check_whole
+from spectheory.core.checks import check_not_negative, check_number, check_types, check_whole
 from spectheory.core.errors import InputError
 from spectheory.core.provenance import Provenance
 from spectheory.hardware.deployment_class import ClassErrors, deployment_class
-from spectheory.hardware.engine_costs import DEFAULT_ENGINE, EngineCosts, Overheads, Parallel, origin
+from spectheory.hardware.engine_costs import DEFAULT_ENGINE, VOCABULARY, EngineCosts, Overheads, Parallel, origin
 from spectheory.hardware.gpus import CUDA, Gpu
 from spectheory.hardware.hf_config import LARGEST
 from spectheory.hardware.model_config import ModelConfig
+from spectheory.hardware.runs import LEAST_SHARE
 
 TOKENS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 128, 160, 192, 256)
 """The default numbers of tokens of a sequence for which forwards are computed. Between them, the seconds of a dense
@@ -72,6 +73,8 @@ class Roofline:
             divided, and each layer with experts pays an exchange of tokens. `layers` gives each GPU some of the layers;
             the GPUs work one after the other, so only the memory is divided, and the host's launches are waited for.
         prefill_tokens: tokens of prompts that a step processes besides decoding (chunked prefill), on average.
+        drafted_share: share of the sequences for which a cycle drafts; the others verify nothing, as where no n-gram
+            matches.
     """
 
     gpu: Gpu
@@ -81,18 +84,33 @@ class Roofline:
     costs: EngineCosts = field(default_factory=lambda: EngineCosts.of(DEFAULT_ENGINE))
     parallel: Parallel = "tensor"
     prefill_tokens: float = 0.0
+    drafted_share: float = 1.0
 
     def __post_init__(self) -> None:
         for name, least in (("gpus", 1), ("batch", 1), ("context", 0)):
             check_whole(name, getattr(self, name), least, most=LARGEST)
         check_types(Roofline, vars(self))
         check_not_negative("prefill_tokens", self.prefill_tokens, ": give the mean number of a step, or 0")
+        check_number("drafted_share", self.drafted_share, LEAST_SHARE, 1)
 
-    def forward_seconds(self, model: ModelConfig, tokens: Iterable[int]) -> np.ndarray:
-        """The seconds of a forward with n tokens of each sequence, for each n of `tokens`, (len(tokens),) float64."""
-        return np.sum(list(self.forward_parts(model, tokens).values()), axis=0)
+    def forward_seconds(self, model: ModelConfig, tokens: Iterable[float]) -> np.ndarray:
+        """The seconds of a forward with n tokens of each sequence, for each n of `tokens`, (len(tokens),) float64.
 
-    def forward_parts(self, model: ModelConfig, tokens: Iterable[int]) -> dict[str, np.ndarray]:
+        With a `drafted_share` below 1, n are the tokens of a sequence that drafts. The seconds are the mean of a plain
+        forward, if no sequence drafts, and of a forward of the mean number of tokens that there are otherwise.
+        """
+        if self.drafted_share == 1:
+            return np.sum(list(self.forward_parts(model, tokens).values()), axis=0)
+        mean, place = self.drafted_share / self._drafting, replace(self, drafted_share=1.0)
+        (none,), some = (place.forward_seconds(model, each) for each in ([1], 1 + (np.asarray(tokens) - 1) * mean))
+        return none + self._drafting * (some - none)
+
+    @property
+    def _drafting(self) -> float:
+        """The probability that a cycle drafts for any sequence."""
+        return 1 - (1 - self.drafted_share) ** self.batch
+
+    def forward_parts(self, model: ModelConfig, tokens: Iterable[float]) -> dict[str, np.ndarray]:
         """The terms of `forward_seconds`, in seconds.
 
         They are `weights`, `experts`, `operations`, `cache`, `layers`, `communication`, and two more. `overlap`, at
@@ -102,23 +120,24 @@ class Roofline:
 
         Args:
             model: the model that computes the forward.
-            tokens: numbers n of tokens of each sequence in the forward.
+            tokens: numbers n of tokens of each sequence in the forward; of several sequences, they may be means.
 
         Returns:
             For each term, (len(tokens),) float64.
 
         Raises:
-            InputError: `tokens` is empty, or contains something else than whole numbers of at least 1.
+            InputError: `tokens` is empty, or contains something else than numbers of at least 1.
         """
         n = np.asarray(tuple(tokens))
-        if n.size == 0 or n.dtype.kind not in "iu" or n.min() < 1:
-            raise InputError(f"tokens must be whole numbers of at least 1, got {n.tolist()}")
+        if n.size == 0 or n.dtype.kind not in "iuf" or not n.min() >= 1:
+            raise InputError(f"tokens must be numbers of at least 1, got {n.tolist()}")
         short, whole = model.flops_per_token(0), model.flops_per_token(self.context)
         cached = model.kv_bytes(self.context)
         together, flops = self.batch * n, self._flops(model) * self._divided
         shape, costs, bandwidth = model.shape, self.costs, self.gpu.bandwidth_bytes_per_second
         weights, experts = np.full(n.shape, self._weights(model)), self._experts(model, n)
         layers = shape.layers * costs.layer_seconds + shape.moe_layers * costs.moe_layer_seconds
+        layers += shape.linear_layers * costs.linear_layer_seconds
         kernels = self._kernels(model, together)
         shards = 1 if self.parallel == "layers" else self._cache_shards(model)
         states = n * shape.state_bytes
@@ -138,15 +157,16 @@ class Roofline:
         return parts | {"launches": waits}
 
     def overheads(self, target: ModelConfig, draft: ModelConfig | None) -> Overheads:
-        """The times outside the forwards, with those of the prompts that a step processes."""
-        prompts = self.prefill_seconds(target)
-        found = self.costs.overheads(target, draft, self.batch, self._divided > 1)
-        drafted = 0.0 if draft is None else self.prefill_seconds(draft)
-        return replace(
-            found,
-            plain_overhead_seconds=found.plain_overhead_seconds + prompts,
-            overhead_seconds=found.overhead_seconds + prompts + drafted,
-        )
+        """The times outside the forwards, with those of the prompts that a step processes.
+
+        `draft` None is n-gram or suffix lookup, whose levels cost nothing.
+        """
+        costs, vocabularies = self.costs, (target.vocabulary or VOCABULARY) / VOCABULARY
+        plain = costs.step_seconds + self.batch * costs.sequence_seconds * vocabularies + self.prefill_seconds(target)
+        drafted, level = (0.0, 0.0) if draft is None else (self.prefill_seconds(draft), costs.level_seconds)
+        cycle = self._drafting * (costs.spec_step_seconds + (self._divided > 1) * costs.spec_shared_seconds)
+        sequences = self.batch * self.drafted_share * costs.spec_sequence_seconds
+        return Overheads(plain, plain + cycle + sequences + drafted, level)
 
     def prefill_seconds(self, model: ModelConfig) -> float:
         """Seconds of the prompts that a step processes besides decoding."""
@@ -162,6 +182,7 @@ class Roofline:
         """
         placed = {"parallel": self.parallel} if self.gpus > 1 else {}
         prompts = {"prefill_tokens": self.prefill_tokens} if self.prefill_tokens else {}
+        share = self.drafted_share
         said = ["forwards are computed by a roofline, not measured"]
         said.append(f"the costs of the engine ({engine}) were given" if given else origin(engine))
         said += [one for model in (target, draft) if model is not None and (one := self._said_of_kernels(model))]
@@ -172,7 +193,7 @@ class Roofline:
         if draft is not None and not (target.tokenizer and draft.tokenizer):
             said.append(f"{target.name} and {draft.name} have one tokenizer: their configs do not say")
         if draft is None:
-            said.append("drafts are looked up, which takes no time; how many are accepted depends on the text")
+            said.append(f"drafts are looked up, which takes no time, for {share:.1%} of the sequences of a step")
         return Provenance.now(
             "spectheory.Latency.roofline",
             gpu=self.gpu.name,
@@ -186,6 +207,7 @@ class Roofline:
                 "engine": engine,
                 **placed,
                 **prompts,
+                **({} if share == 1 else {"drafted_share": share}),
                 **asdict(self.costs),
             },
         ).assuming(*said)

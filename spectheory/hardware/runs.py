@@ -11,6 +11,8 @@ from spectheory.core.errors import InputError
 KINDS = ("plain", "forward", "speculative")
 """What a run measures: a plain decoding step, one forward of several tokens, or a draft-and-verify cycle."""
 ROUNDING = 1e-6
+LEAST_SHARE = 1e-3
+"""The smallest share of sequences that draft which is accepted."""
 
 
 @dataclass(frozen=True)
@@ -23,6 +25,7 @@ class Step:
     tokens: int = 1
     depth: int = 0
     prefill_tokens: float = 0.0
+    drafted_share: float | None = None
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,7 @@ class Run:
             cycle.
         depth: levels of the verified tree, the root excluded; 0 without speculation.
         tau: mean number of tokens of a sequence per cycle; None without speculation.
+        drafted_share: share of the sequences for which a cycle drafts. None: all, or for n-grams the `lookup_share`.
         prefill_tokens: prompt tokens per step that the engine processed between or within the measured steps; 0 if the
             prompts were processed before.
         model: the target.
@@ -63,6 +67,7 @@ class Run:
     depth: int = 0
     tau: float | None = None
     prefill_tokens: float = 0.0
+    drafted_share: float | None = None
     model: str | None = None
     gpu: str | None = None
     gpus: int | None = None
@@ -83,6 +88,7 @@ class Run:
         check_whole(f"{where}depth", self.depth, int(drafted), most=self.tokens - 1 if drafted else 0)
         if drafted:
             check_number(f"{where}tau", self.tau, 1, (self.depth + 1) * (1 + ROUNDING))
+        check_number(f"{where}drafted_share", 1 if self.drafted_share is None else self.drafted_share, LEAST_SHARE, 1)
 
     @classmethod
     def from_throughput(

@@ -44,14 +44,14 @@ class TimedSetup:
             if (model := getattr(self, name)) is not None:
                 object.__setattr__(self, name, replace(model, design=None, prediction=None))
 
-    def roofline(self, batch: int, context: int, costs: EngineCosts, prefill_tokens: float = 0.0) -> Roofline:
-        """The roofline for `batch` sequences with these costs.
+    def roofline(self, batch: int, context: int, costs: EngineCosts, *more: float) -> Roofline:
+        """The roofline for `batch` sequences with these costs; `more` are prompt tokens and the share that drafts.
 
         Raises:
             InputError: a number is out of range.
         """
         place = self.gpu, self.gpus, batch, context, costs, self.parallel
-        return Roofline(*place, prefill_tokens)
+        return Roofline(*place, *more)
 
     def seconds(self, run: Run | Step, costs: EngineCosts) -> float:
         """The predicted seconds of a run or a step. Between whole batch sizes they are interpolated linearly.
@@ -64,7 +64,7 @@ class TimedSetup:
         return first if above == below else first + (run.batch - below) * (self._seconds(run, above, costs) - first)
 
     def _seconds(self, run: Run | Step, batch: int, costs: EngineCosts) -> float:
-        place = self.roofline(batch, round(run.context), costs, run.prefill_tokens)
+        place = self.roofline(batch, round(run.context), costs, run.prefill_tokens, run.drafted_share or 1.0)
         forward = float(place.forward_seconds(self.target, [run.tokens])[0])
         if run.kind == "forward":
             return forward
@@ -103,7 +103,7 @@ class TimedSetup:
         except InputError as error:
             raise InputError(f"{run.where}{error}") from None
         place = self.roofline(math.floor(run.batch), math.floor(run.context), PEAK)
-        parts = place.forward_parts(self.target, [run.tokens])
+        parts = place.forward_parts(self.target, [1 + (run.tokens - 1) * (run.drafted_share or 1.0)])
         operations, _ = float(parts.pop("operations")[0]), parts.pop("overlap")
         least = max(operations, float(sum(seconds[0] for seconds in parts.values())))
         if run.seconds >= (least if self.target.linear_bytes >= SIXTEEN_BITS else (1 - ALIKE) * least):

@@ -5,13 +5,15 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from spectheory.core.acceptance import Acceptance
 from spectheory.core.checks import check_not_negative, check_types, check_whole, checked
 from spectheory.core.errors import InputError
+from spectheory.core.tree import Tree
 from spectheory.hardware.calibrated_costs import CalibratedCosts
-from spectheory.hardware.engine_costs import DEFAULT_ENGINE, EngineCosts, Parallel
+from spectheory.hardware.engine_costs import DEFAULT_ENGINE, EngineCosts, Parallel, lookup_share
 from spectheory.hardware.gpus import gpu as gpu_of
 from spectheory.hardware.hf_config import LARGEST
 from spectheory.hardware.latency import DEFAULT_CONTEXT, Latency
@@ -22,6 +24,7 @@ from spectheory.planning.contexts import over_contexts
 from spectheory.planning.planner import schedule
 from spectheory.planning.schedule_record import Schedule, check_batches
 from spectheory.replay import Replays
+from spectheory.yields import block_efficiency
 
 
 @dataclass(frozen=True)
@@ -118,8 +121,8 @@ class Deployment:
         return round((prompt + (prompt + output)) / 2)
 
     @checked
-    def latency(self, batch: int) -> Latency:
-        """Forward times for `batch` sequences, which a roofline computes.
+    def latency(self, batch: int, *, drafted_share: float = 1.0) -> Latency:
+        """Forward times for `batch` sequences, which a roofline computes; `drafted_share` as for `Roofline`.
 
         Raises:
             InputError: see `Latency.roofline`; or `costs` are for another deployment.
@@ -137,6 +140,7 @@ class Deployment:
             costs=costs,
             parallel=self.parallel,
             kv_dtype=self.kv_dtype,
+            drafted_share=drafted_share,
         )
         return self.costs.noted(computed) if isinstance(self.costs, CalibratedCosts) else computed
 
@@ -173,11 +177,21 @@ class Deployment:
             return over_contexts([at.schedule(acceptance, at._fitting(batches), **given) for at in places])
         deepest = self.deepest(acceptance) if max_depth is None else None
         given["max_depth"] = max_depth if deepest is None else deepest
-        made = schedule(acceptance, self.latency, batches, context=self.planned_context, **given)
+        rates, share = self.of_all_steps(acceptance)
+        times = partial(self.latency, drafted_share=share)
+        made = schedule(rates, times, batches, context=self.planned_context, **given)
         stamp = made.provenance
         if deepest:
             stamp = stamp.assuming(f"a multi-token-prediction module drafts at most the {deepest} measured depths")
         return replace(made, provenance=stamp)
+
+    def of_all_steps(self, acceptance: Acceptance) -> tuple[Acceptance, float]:
+        """The rates of all steps, and the share of the sequences that draft, which is the usual one if not counted."""
+        if lookup_named(self.draft) is None:
+            return acceptance, 1.0
+        rates, chain = acceptance.of_all_steps, acceptance.cycles_of or Tree.chain(acceptance.depths)
+        tau = block_efficiency(chain, rates)
+        return rates, lookup_share(self.timed_engine, tau, chain.max_depth, acceptance.drafted_share)
 
     def _fitting(self, batches: Sequence[int]) -> Sequence[int]:
         """The batch sizes that fit into memory, and always the first: its plan then says what would fit."""

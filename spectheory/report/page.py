@@ -10,45 +10,13 @@ import re
 from collections.abc import Mapping
 from html import escape
 
-from spectheory.core.files import GENERATOR
+from spectheory.core.files import GENERATOR, shipped
 from spectheory.core.provenance import Provenance
 from spectheory.report import svg
 from spectheory.report.tables import TextTable
 
 THEMED = {svg.INK: "var(--ink)", svg.MUTED: "var(--muted)", svg.FAINT: "var(--faint)", svg.PAPER: "var(--paper)"}
 """Colours of figures that change with the light or dark mode of the page."""
-STYLE = """
-:root { color-scheme: light dark; --ink: #1f2328; --muted: #6e7781; --faint: #d5d9de; --paper: #ffffff; }
-@media (prefers-color-scheme: dark) {
-  :root { --ink: #e6e8eb; --muted: #9aa3ad; --faint: #353b43; --paper: #15181c; }
-}
-* { box-sizing: border-box; }
-body { margin: 0 auto; max-width: 46rem; padding: 1.5rem 1rem 3rem; background: var(--paper); color: var(--ink);
-  font: 1rem/1.55 system-ui, "Segoe UI", Roboto, "DejaVu Sans", sans-serif; overflow-wrap: anywhere; }
-h1 { font-size: 1.6rem; line-height: 1.2; margin: 0 0 .6rem; }
-h2 { font-size: 1.15rem; margin: 2.6rem 0 .4rem; padding-top: .8rem; border-top: 1px solid var(--faint); }
-.lead { font-size: 1.15rem; margin: 0 0 .6rem; }
-figure { margin: 1.2rem 0; }
-svg { display: block; width: 100%; max-width: 40rem; height: auto; }
-details { margin: .8rem 0; }
-pre { overflow-x: auto; font-size: .85rem; line-height: 1.5; white-space: pre-wrap; }
-summary { cursor: pointer; color: var(--muted); }
-.wide { overflow-x: auto; overflow-wrap: normal; }
-table { border-collapse: collapse; margin: .6rem 0; font-size: .85rem; font-variant-numeric: tabular-nums; }
-caption { text-align: left; color: var(--muted); padding-bottom: .4rem; }
-th, td { text-align: right; vertical-align: top; padding: .15rem .55rem; white-space: nowrap; }
-th:first-child, td:first-child { text-align: left; padding-left: 0; }
-thead th, tr.section > * { border-top: 1px solid var(--faint); }
-thead th { border-top: 0; }
-td { font-weight: 400; }
-tr.grey > * { color: var(--muted); }
-th { font-weight: 600; }
-td small { display: block; color: var(--muted); font-size: .8em; }
-footer { color: var(--muted); font-size: .85rem; }
-h3 { font-size: 1rem; margin: 1.6rem 0 .2rem; }
-footer table th { white-space: normal; overflow-wrap: normal; }
-footer table td { text-align: left; white-space: normal; }
-"""
 
 
 def shell(title: str, *parts: str) -> str:
@@ -58,7 +26,7 @@ def shell(title: str, *parts: str) -> str:
             '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',
             '<meta name="viewport" content="width=device-width, initial-scale=1">',
             GENERATOR,
-            f"<title>{escape(title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>",
+            f"<title>{escape(title)}</title>\n<style>\n{shipped('page.css')}</style>\n</head>\n<body>",
             f"<h1>{escape(title)}</h1>",
             *parts,
             "</body>\n</html>\n",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from html import escape
+from importlib.resources import files
 from io import StringIO
 
 import matplotlib.style
@@ -17,40 +18,14 @@ MARKERS = "osD^vP"
 
 WIDTH_INCHES = 5.4
 
-styled = matplotlib.style.context(
-    [
-        "default",
-        {
-            "svg.hashsalt": "spectheory",
-            "svg.fonttype": "none",
-            "font.size": 9.5,
-            "text.color": INK,
-            "axes.labelcolor": INK,
-            "axes.edgecolor": MUTED,
-            "lines.linewidth": 1.3,
-            "lines.solid_capstyle": "round",
-            "axes.spines.top": False,
-            "axes.spines.right": False,
-            "axes.titlelocation": "left",
-            "axes.titlesize": 10.5,
-            "axes.titleweight": "bold",
-            "axes.titlepad": 10,
-            "axes.axisbelow": True,
-            "axes.grid": True,
-            "grid.color": FAINT,
-            "grid.linewidth": 0.6,
-            "xtick.color": MUTED,
-            "ytick.color": MUTED,
-            "xtick.labelcolor": INK,
-            "ytick.labelcolor": INK,
-            "legend.frameon": False,
-            "legend.fontsize": 9,
-            "figure.facecolor": PAPER,
-            "axes.facecolor": "none",
-            "savefig.facecolor": PAPER,
-        },
-    ]
-)
+_COLOURS = {
+    INK: ("text.color", "axes.labelcolor", "xtick.labelcolor", "ytick.labelcolor"),
+    MUTED: ("axes.edgecolor", "xtick.color", "ytick.color"),
+    FAINT: ("grid.color",),
+    PAPER: ("figure.facecolor", "savefig.facecolor"),
+}
+_OURS = {name: colour for colour, names in _COLOURS.items() for name in names}
+styled = matplotlib.style.context(["default", str(files("spectheory") / "data" / "figure.mplstyle"), _OURS])
 """Decorator for drawing functions: it sets matplotlib's defaults and ours, whatever the user's settings are."""
 
 

@@ -65,7 +65,7 @@ def test_a_diagnosis_shows_observed_beside_predicted(samples: Run) -> None:
     )
     shown = result.stdout
     assert shown.startswith("Draft 2 tokens a cycle: predicted 1.39x (")
-    assert "Now: llama.cpp, tau 2.67, 8 drafted tokens a cycle, batch 1, 0.41x computed plain decoding" in flat(shown)
+    assert "Now: llama.cpp, tau 2.67, 8 drafted tokens a cycle, batch 1, 0.40x computed plain decoding" in flat(shown)
     assert "rates 0.65, 0.64, 0.60" in flat(shown)
     assert "--spec-draft-n-max 2" in shown
     parts = ["draft", "verification", "overhead", "cycle", "plain"]

@@ -21,9 +21,9 @@ from tests.helpers import refuses
 DRAFTS = {
     "mean_itl_ms": 39.0,
     "spec_decode_acceptance_length": 2.5,
-    "spec_decode_num_drafts": 1000,
-    "spec_decode_draft_tokens": 2990,
-    "spec_decode_accepted_tokens": 1500,
+    "spec_decode_num_drafts": 5120,
+    "spec_decode_draft_tokens": 15300,
+    "spec_decode_accepted_tokens": 7680,
 }
 EAGLE = {
     "speculative_algorithm": "EAGLE3",
@@ -45,6 +45,10 @@ def test_vllm_bench_serve(tmp_path: Path) -> None:
         Run("speculative", seconds=0.0390625, source=f"{where}2", **cycle, **step),
     )
     assert found.assumed == (ASSUMED,)
+    counts = {"spec_decode_num_drafts": 2560, "spec_decode_draft_tokens": 7680, "spec_decode_accepted_tokens": 3840}
+    (lookup,) = read(tmp_path, [SERVE | DRAFTS | counts]).runs  # 12,900 tokens are 100 first ones and 8,960 steps
+    assert (lookup.drafted_share, lookup.tau) == (2560 / 8960, 1 + 1.5 * 2560 / 8960)
+    assert lookup.seconds == pytest.approx(0.015625 * 12_800 / 8960)
     for change, engine in (({}, None), (DRAFTS, "vllm")):
         assert read(tmp_path, [SERVE | change | {"backend": "openai"}]).runs[0].engine == engine
     for change, batch in (({"max_concurrency": None}, 4), ({"max_concurrency": 3.9}, 3.9), ({"mean_tpot_ms": 1.5}, 1)):
@@ -111,7 +115,7 @@ REFUSED = [
     (SERVE, {}, {"nodes": 3}, r"tau of a speculative run is missing, .* batch \* tau / throughput"),
     (SERVE, {}, {"tau": 2.0}, "does not say how many nodes are drafted per cycle, .* give nodes, and depth unless"),
     (SERVE, DRAFTS, {"tau": 2.0}, "tau is 2.5 in the file, but 2 was given: leave it out"),
-    (SERVE, DRAFTS | {"spec_decode_draft_tokens": 2500}, {}, "drafts had several sizes: give nodes"),
+    (SERVE, DRAFTS | {"spec_decode_draft_tokens": 12800}, {}, "drafts had several sizes: give nodes"),
     (SERVE, {"output_throughput": 300.0}, {}, "output_throughput is 300, but tokens / duration makes it 258: these"),
     (SERVED, {}, {}, "tau of a speculative run is missing"),
     (BENCH, {"avg_ts": float("nan")}, {}, r"\(tg101\): avg_ts must be a number of at least 0, got nan: pass the file"),

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import spectheory as st
-from spectheory.engines import ALL, Diagnosis, diagnose
+from spectheory.engines import ALL, Diagnosis, diagnose, read_report
 from tests.helpers import known, refuses
 
 SERVED = 'model_name="m"'
@@ -97,6 +97,22 @@ def test_the_figures_of_the_server_are_read_and_set_beside_those_of_forward_time
     (off,) = diagnose(PLAIN[kind], kind)
     assert (off.tau, off.nodes, off.observed.plain, off.speedup) == (1.0, 0.0, pytest.approx(0.02), 1.0)
     assert "nothing was drafted" in off.notes[-1]
+
+
+def test_steps_without_a_match_are_counted() -> None:
+    """600 of 1,500 steps draft, and the rest emit one token each: tau is 1 + 0.4 * 1.5."""
+    counters = {"generation_tokens_total": 1500 + 900 + 10, "time_to_first_token_seconds_count": 10}
+    more = ["".join(f"vllm:{name}{{{SERVED}}} {n * each}\n" for name, each in counters.items()) for n in (1, 2)]
+    scrapes = [vllm_scrape(1) + more[0], vllm_scrape(2) + more[1]]
+    rates = known(read_report(scrapes, "vllm-metrics").acceptance)
+    assert rates.drafted_share == 0.4
+    assert rates.of_all_steps.table[:, 0] == pytest.approx([0.3, 2 / 3, 1 / 2, 0])
+    assert known(rates.of_all_steps.trials).tolist() == [1500, 450, 300, 150]
+    place = st.Deployment("h100_sxm", "llama-3.1-8b", "ngram", context=100)
+    (found,) = diagnose(scrapes, "vllm-metrics", times=place)
+    assert (found.tau, found.nodes) == (pytest.approx(1.6), LENGTH)
+    planned = place.latency(BATCH, drafted_share=0.4)
+    assert found.predicted.verification == pytest.approx(planned.target(LENGTH + 1, 100))
 
 
 def test_the_fastest_length_is_that_of_the_rates_and_forward_times() -> None:

@@ -14,7 +14,7 @@ from spectheory.cli.main import shortened
 from tests.command_line import Run, refused
 from tests.faults.killing import POSIX
 
-RECORD = """{"kind": "acceptance", "schema": 3, "table": [[0.7]], "hits": null, "trials": null,
+RECORD = """{"kind": "acceptance", "schema": 4, "table": [[0.7]], "hits": null, "trials": null,
  "provenance": {"source": "made"}}"""
 TEXTS: dict[str, bytes] = {
     "a nested list": b"[" * 200_000,

@@ -188,15 +188,23 @@ def test_faster_than_the_bandwidth_is_refused_and_the_bound_is_the_bytes_of_the_
     refuses(message, calibrated, replace(PLAIN[0], seconds=0.999 * least))
 
 
+def test_runs_of_a_lookup_draft_for_the_counted_share_or_the_usual_one() -> None:
+    for engine, given, share in (("vllm", 0.4, 0.4), ("vllm", None, 0.72122), ("sglang", 0.4, 1.0)):
+        (run,) = calibrated(
+            replace(CHAIN, tau=2.4, seconds=0.012, drafted_share=given), draft="ngram", engine=engine
+        ).runs
+        assert run.drafted_share == pytest.approx(share, abs=1e-5)
+    some, lookup = replace(CHAIN, drafted_share=0.4), replace(SETUP, draft=None)
+    mixed, plain, every = (lookup.seconds(one, TRUE) for one in (some, PLAIN[0], replace(some, drafted_share=1.0)))
+    assert mixed == pytest.approx(0.6 * plain + 0.4 * every)
+
+
 def test_impossible_runs_are_refused() -> None:
-    refuses(
-        "huge: llama-3.1-8b .* batch up to 952 fits",
-        calibrated,
-        replace(PLAIN[0], batch=5000, source="huge"),
-    )
+    refuses("huge: llama-3.1-8b .* batch up to 952 fits", calibrated, replace(PLAIN[0], batch=5000, source="huge"))
     refuses("chain: tau of a speculative run is missing", replace, CHAIN, tau=None)
     refuses("chain: tau must be a number from 1 to 6", replace, CHAIN, tau=6.5)
     refuses("chain: a speculative run needs the draft", calibrated, replace(CHAIN, seconds=0.012), draft=None)
     assert calibrated(replace(CHAIN, seconds=0.012), draft="ngram").setup.draft is None
+    refuses("chain: drafted_share must be a number from 0.001 to 1, got 2", replace, CHAIN, drafted_share=2.0)
     refuses("runs must be one run or more, such as read_runs", calibrated)
     refuses("runs must be one run or more, such as read_runs", calibrated, 141.0)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,73 +13,8 @@ from spectheory.hardware.model_config import ModelConfig
 from spectheory.hardware.models import model, model_names
 from tests.hardware.tiny_configs import LLAMA, TINY
 
-PUBLISHED = {
-    "llama-3.1-8b": 8_030_261_248,
-    "llama-3.1-70b": 70_553_706_496,
-    "llama-3.2-1b": 1_235_814_400,
-    "llama-3.2-3b": 3_212_749_824,
-    "llama-2-7b": 6_738_415_616,
-    "llama-2-70b": 68_976_648_192,
-    "mistral-7b-v0.3": 7_248_023_552,
-    "qwen3-0.6b": 596_049_920,
-    "qwen3-1.7b": 1_720_574_976,
-    "qwen3-4b": 4_022_468_096,
-    "qwen3-8b": 8_190_735_360,
-    "qwen3-14b": 14_768_307_200,
-    "qwen3-32b": 32_762_123_264,
-    "qwen3-30b-a3b": 30_532_122_624,
-    "mixtral-8x7b": 46_702_792_704,
-    "gpt-oss-20b": 20_914_757_184,
-    "gpt-oss-120b": 116_829_156_672,
-    "deepseek-v3": 671_026_419_200,
-    "deepseek-v3.2": 671_026_419_200,
-    "gpt2": 124_439_808,
-    "deepseek-r1": 671_026_419_200,
-    "kimi-k2": 1_026_408_232_448,
-    "kimi-k2.5": 1_026_408_232_448,
-    "glm-4.5": 352_797_829_024,
-    "glm-4.6": 352_797_829_024,
-    "glm-4.5-air": 106_852_251_264,
-    "qwen3-next-80b-a3b": 79_674_391_296,
-    "qwen3.8-27b": 26_895_998_464,
-    "qwen3.6-27b": 26_895_998_464,
-    "qwen3.5-27b": 26_895_998_464,
-    "qwen3.5-4b": 4_205_751_296,
-    "qwen3.5-9b": 8_953_803_264,
-    "qwen3.5-35b-a3b": 34_660_610_688,
-    "qwen3.6-35b-a3b": 34_660_610_688,
-    "qwen3.5-122b-a10b": 122_111_526_912,
-    "qwen3.5-397b-a17b": 396_346_350_336,
-    "qwen3-235b-a22b": 235_093_634_560,
-    "qwen2.5-0.5b": 494_032_768,
-    "qwen2.5-1.5b": 1_543_714_304,
-    "qwen2.5-3b": 3_085_938_688,
-    "qwen2.5-7b": 7_615_616_512,
-    "qwen2.5-14b": 14_770_033_664,
-    "qwen2.5-32b": 32_763_876_352,
-    "qwen2.5-72b": 72_706_203_648,
-    "llama-2-13b": 13_015_864_320,
-    "llama-3-8b": 8_030_261_248,
-    "llama-3-70b": 70_553_706_496,
-    "llama-3.1-405b": 405_853_388_800,
-    "llama-3.3-70b": 70_553_706_496,
-    "llama-4-scout": 108_641_793_536 - 871_932_416,
-    "llama-4-maverick": 401_583_781_376 - 871_932_416,
-    "gemma-3-4b": 4_300_079_472 - 419_816_304,
-    "gemma-3-12b": 12_187_325_040 - 421_290_864,
-    "gemma-3-27b": 27_432_406_640 - 423_060_336,
-    "phi-4": 14_659_507_200,
-    "mistral-small-24b": 23_572_403_200,
-    "mixtral-8x22b": 140_620_634_112,
-    "opt-125m": 125_239_296,
-    "opt-6.7b": 6_658_473_984,
-    "pythia-6.9b": 6_857_302_016,
-    "tinyllama-1.1b": 1_100_048_384,
-    "llama-68m": 68_030_208,
-    "vicuna-7b": 6_738_415_616,
-    "vicuna-13b": 13_015_864_320,
-    "vicuna-33b": 32_528_943_616,
-}
+TEXT = Path(__file__).with_name("parameters.csv").read_text(encoding="utf-8")
+PUBLISHED = {row["model"]: int(row["parameters"]) for row in csv.DictReader(TEXT.splitlines())}
 """Parameters of the language models; vision parts, and modules for multi-token prediction, are subtracted."""
 
 

@@ -77,9 +77,8 @@ def test_errors_of_a_class_in_words() -> None:
     assert BatchClass(1, 1, both).in_words("vllm") == f"11% ({ONE}: 8 sources at batch 1 to 4,096)"
     assert BatchClass(1, 1, both).in_words("llama.cpp").endswith("to 4,096, none in llama.cpp)")
     unknown, foreign = (ClassErrors(name, None, ("vllm",)) for name in (OTHER, "4-bit kernels on Metal"))
-    assert re.fullmatch(
-        r"\d+% \(all classes: \d+ sources at batch 1 to 64\)", BatchClass(65, 70, unknown).in_words("vllm")
-    )
+    said = BatchClass(65, 70, unknown).in_words("vllm")
+    assert re.fullmatch(r"\d+% \(all classes: \d+ sources at batch 1 to 64\)", said)
     assert BatchClass(1, 4, foreign).in_words("vllm") == ""
 
 

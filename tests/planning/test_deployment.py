@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,23 +10,17 @@ from typer.testing import CliRunner, Result
 
 import spectheory as st
 from spectheory.cli import app
+from spectheory.hardware.engine_costs import EngineCosts
 from spectheory.hardware.gpus import gpu
 from spectheory.hardware.models import NO_MODEL, model
 from spectheory.hardware.roofline import Roofline
 from spectheory.planning.deployment import Deployment
-from spectheory.planning.schedule_record import Schedule
+from spectheory.planning.schedule_record import Option, Schedule
 from tests.helpers import refuses
 
-KINDS = {
-    "eagle1": "eagle1-qwen3-8b",
-    "eagle2": "eagle1-qwen3-8b",
-    "EAGLE3": "eagle3-qwen3-8b",
-    "p-eagle": "p-eagle-qwen3-8b",
-    "dflash": "dflash-qwen3-8b",
-    "dspark": "dspark-qwen3-8b",
-    "medusa": "medusa-qwen3-8b",
-}
 AT_ONCE = ("p-eagle", "dflash", "dspark", "medusa")
+KINDS = {"eagle1": "eagle1-qwen3-8b", "eagle2": "eagle1-qwen3-8b", "EAGLE3": "eagle3-qwen3-8b"}
+KINDS |= {kind: f"{kind}-qwen3-8b" for kind in AT_ONCE}
 GPU = gpu("h100_sxm")
 CHAIN = st.Acceptance.by_depth_and_rank([[0.8], [0.7], [0.6]])
 
@@ -50,7 +45,7 @@ def test_looked_up_drafts_take_no_time(name: str) -> None:
     for depth in (1, 7):
         chain = st.Tree.chain(depth)
         assert at.cycle(chain, 1024) == at.target(depth + 1, 1024) + at.overhead_seconds
-    said = "drafts are looked up, which takes no time; how many are accepted depends on the text"
+    said = "drafts are looked up, which takes no time, for 100.0% of the sequences of a step"
     assert said in at.provenance.assumptions
     planned = place(draft=name, kv_dtype="fp8").schedule(CHAIN, [1, 4])
     assert (planned.speedups > 1).all()
@@ -67,6 +62,30 @@ def test_looked_up_drafts_need_counts_of_their_own() -> None:
         refuses(said, place(draft="ngram").schedule, rates(other), [1])
     said = "must be measured with suffix drafts, got a trace of a draft model: count how often"
     refuses(said, place(draft="suffix").schedule, CHAIN, [1], replays=object())
+
+
+@pytest.mark.parametrize(("target", "batch"), [("qwen3-8b-awq", 1), ("qwen3-8b", 1), ("qwen3-8b", 64)])
+def test_a_lookup_that_finds_nothing_verifies_nothing(target: str, batch: int) -> None:
+    """A quarter of the sequences draft. Alone, a step is a cycle or plain; dense forwards are linear in tokens."""
+    tau, share, chain, costs = 1 + 0.8 + 0.8 * 0.7 + 0.8 * 0.7 * 0.6, 0.25, st.Tree.chain(3), EngineCosts.of("vllm")
+    at, counted = place(target=target, draft="ngram"), replace(CHAIN, drafted_share=share)
+    made, each = at.schedule(counted, [batch]), at.latency(batch)
+    verification = share * (each.target(4, 1024) - each.target(1, 1024)) + share * batch * costs.spec_sequence_seconds
+    cycle = each.plain(1024) + verification + (1 - (1 - share) ** batch) * costs.spec_step_seconds
+    kept = Option(chain).tau(made.rates)
+    assert kept == pytest.approx(1 + share * (tau - 1))
+    assert made.latency.speedup(chain, kept, 1024) == pytest.approx(kept * each.plain(1024) / cycle)
+
+
+def test_the_share_that_drafts_is_counted_or_usual_and_is_that_of_lookups() -> None:
+    counted = replace(CHAIN, drafted_share=0.25)
+    assert place().of_all_steps(counted) == (counted, 1.0)
+    for engine in ("sglang", "trtllm"):  # they verify as many tokens without a match
+        rates, share = place(draft="ngram", engine=engine).of_all_steps(counted)
+        assert (rates.table[:, 0].tolist(), share) == ([0.2, 0.7, 0.6], 1.0)
+    usual = place(draft="ngram").of_all_steps(st.Acceptance.by_depth_and_rank([[0.2], [0.7], [0.6]]))[1]
+    assert usual == pytest.approx((0.2 + 0.2 * 0.7 + 0.2 * 0.7 * 0.6) / (0.7 + 0.7**2 + 0.7**3))
+    refuses("drafted_share must be a number from 0.001 to 1, got 0", replace, CHAIN, drafted_share=0.0)
 
 
 def test_lengths_give_the_context_and_the_prompts() -> None:
@@ -107,6 +126,9 @@ def test_the_command_takes_lengths_kinds_and_rates_by_depth(tmp_path: Any) -> No
     expected = place(prompt_tokens=900, output_tokens=200, engine="vllm").schedule(CHAIN, [1], max_budget=8)
     assert planned.speedups.tolist() == expected.speedups.tolist()
     assert '"method": "eagle3", "model": "' in result.output
-    looked_up = run("--draft", "n-gram", "--acceptance", "0.5", "--engine", "vllm")
+    looked_up = run("--draft", "n-gram", "--acceptance", "0.5", "--engine", "vllm", "--drafted-share", 0.3, "--explain")
     assert '{"method": "ngram", "num_speculative_tokens": ' in looked_up.output
+    assert "for 30.0% of the sequences of a step" in " ".join(looked_up.output.split())
+    refused = run("--draft", "eagle3", "--acceptance", "0.5", "--drafted-share", 0.3).stderr
+    assert "--drafted-share is for ngram and suffix, got --draft eagle3" in refused
     assert "table[0] must sum to at most 1" in run("--draft", "eagle3", "--acceptance", "1.8").stderr

@@ -33,7 +33,7 @@ from benchmarks.validation.rows import COLUMNS, Row, parse, read
 from spectheory import Latency, Tree
 from spectheory.hardware.deployment_class import LogErrors, classes_parsed
 from spectheory.hardware.engine_costs import parsed
-from tests.helpers import refuses
+from tests.helpers import known, refuses
 
 GOOD = {
     "group": "engine",
@@ -85,6 +85,17 @@ def test_seconds_of_the_library_are_those_of_its_roofline() -> None:
         latency = Latency.roofline(gpu="h100_sxm", **models, batch=4, context=512, gpus=gpus, engine=engine)
         assert shipped(one).plain == pytest.approx(latency.plain(512), rel=1e-12)
         assert shipped(one).cycle == pytest.approx(latency.cycle(Tree.chain(3), 512), rel=1e-12)
+
+
+def test_rows_state_the_share_that_drafts_and_rates_that_count_prompts() -> None:
+    """A plain step of 4 / 300 s contains the prompts of 4 tokens, and a cycle those of 2.5 times as many."""
+    one, models = row(draft="ngram", note="drafts in 0.4 of steps"), {"target": "llama-3.1-8b", "draft": "ngram"}
+    latency = Latency.roofline(gpu="h100_sxm", **models, context=512, drafted_share=0.4)
+    assert shipped(one).cycle == pytest.approx(latency.cycle(Tree.chain(3), 512), rel=1e-12)
+    alone, counted = shipped(row(batch="4")), row(batch="4", note="throughput with prefill", measured_plain_tok_s="300")
+    prompts = 4 / 300 - alone.plain
+    assert prompts > 0
+    assert shipped(counted).gain(2.5) == pytest.approx(2.5 * (4 / 300) / (known(alone.cycle) + 2.5 * prompts))
 
 
 def test_fitted_costs_are_written_with_their_sources(tmp_path: Path) -> None:
