@@ -86,19 +86,6 @@ def test_a_bet_on_pairs_is_fair(length: int, past: list[tuple[int, ...]]) -> Non
     assert np.mean([wealth(text) for text in product(range(3), repeat=4)]) == pytest.approx(wealth())
 
 
-def test_requests_that_admit_each_others_tokens_depend_on_each_other() -> None:
-    """LOSSY at level 1e-30 in the world of the keystone of admission: each row is right, and the pair is off by 1/8."""
-
-    def step(contexts: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        drafted, drawn = rng.integers(2, size=(2, len(contexts), 1))
-        return np.where(drafted[::-1] == 0, drafted, drawn)
-
-    options = {"vocab_size": 2, "length": 1, "cycles": 1, "batch": 2, "alpha": 1e-30}
-    found = certify_step(step, lambda context: np.array([0.5, 0.5]), **options)
-    assert found.verdict is Verdict.LOSSY
-    assert "rows of a batch depend on each other" in found.dependence
-
-
 @pytest.mark.parametrize("tests", [16, pytest.param(400, marks=pytest.mark.deep)])
 def test_batches_keep_the_level(tests: int) -> None:
     """Right steps at alpha = 0.05: more alarms than the bound have probability at most 1e-4 (Binomial)."""

@@ -28,21 +28,15 @@ from tests.certify.samplers import (
 )
 
 
-@pytest.mark.parametrize(("batch", "verdict"), [(1, Verdict.UNDECIDED), (3, Verdict.UNDECIDED), (8, Verdict.WITHIN)])
+@pytest.mark.parametrize("batch", [1, 8])
 @pytest.mark.parametrize("one_hot", [False, True])
-def test_a_right_sampler_is_not_condemned(one_hot: bool, batch: int, verdict: Verdict) -> None:
-    """WITHIN 0.05 at level 0.01 in two cycles: rows of different lengths, some without a draft.
-
-    The small batches have fewer runs, too few for this verdict.
-    """
-    contexts = ((), (1, 2)) if batch > 1 else ((),)
-    play = vllm_play(
-        Rejection(), WORLD, vocab_size=V, size=V, depth=2, length=3, one_hot=one_hot, contexts=contexts, batch=batch
+def test_a_right_sampler_is_passed(one_hot: bool, batch: int) -> None:
+    """WITHIN 0.15 at level 0.01 in two cycles: rows of different lengths, some without a draft."""
+    options = {"depth": 2, "length": 3, "contexts": ((), (1, 2))[:batch], "batch": batch}
+    found = certified(
+        vllm_play(Rejection(), WORLD, vocab_size=V, one_hot=one_hot, **options), 4_000, tv=0.15, alpha=0.01
     )
-    found = certified(play, 30_000 if batch > 3 else 200, **SMALL_LEVEL)
-    assert found.verdict is verdict, found.lines()
-    assert found.batch == batch
-    assert not found.dependence
+    assert (found.verdict, found.batch) == (Verdict.WITHIN, batch)
 
 
 FAULTS = {
