@@ -16,8 +16,8 @@ from hypothesis import strategies as some
 from spectheory.certify.betting import TwoSamples
 from spectheory.certify.certificate import Verdict
 from spectheory.certify.completions import Answer, Answers, Client, NoAnswerError
-from spectheory.certify.margins import difference
-from spectheory.certify.probes import greedy, prompts_of
+from spectheory.certify.probes import Scene, greedy, prompts_of
+from spectheory.certify.probes import compared as difference
 from spectheory.certify.served import Comparison, ServedCertificate
 from tests.certify.fake_server import FAULTS, PLAIN, STALE, Model, serving
 from tests.command_line import Run, refused
@@ -82,9 +82,8 @@ def answer(text: str, finish: str = "length", log: float = -0.1, z: float = -0.1
 def test_the_first_difference_of_two_greedy_answers(
     body: dict[str, Any], right: Answer, given_answer: Answer, token: int, margin: float
 ) -> None:
-    found = difference(body, right, given_answer)
-    assert found[0] == token
-    assert found[1] == pytest.approx(margin)
+    found = difference(Scene((body,)), 0, right, given_answer)
+    assert (found.token, found.margin) == (token, pytest.approx(margin))
 
 
 def test_layouts_of_engines_are_read() -> None:
@@ -115,7 +114,7 @@ def test_answers_are_recorded_and_an_interrupted_run_continues(run: Run) -> None
     with serving(Model(PLAIN, 1)) as plain:
         recorded = run("certify", "--plain", plain, *FEW)
     assert recorded.exit_code == 2
-    assert re.search(r"UNDECIDED.*\n  recorded: \d+ answers; give --server", recorded.stdout)
+    assert re.search(r"UNDECIDED.*\n  not run: alone, .*, drawn at once: plain answers are recorded", recorded.stdout)
     with serving(Model("stop string missed", 2), interrupted) as server:
         assert run("certify", "--server", server, *FEW).exit_code == 2
         resumed.append(len(asked))
@@ -133,9 +132,9 @@ def test_answers_are_recorded_and_an_interrupted_run_continues(run: Run) -> None
 @pytest.mark.parametrize(
     ("says", "spoil"),
     [
-        ("answered with status 500: '500'", lambda value: 500),
-        ("answered with status 302", lambda value: 302),  # a redirection to another host is not followed
-        ("is rate-limited, status 429", lambda value: 429),
+        ("answered with status 500 Internal Server Error: '500'", lambda value: 500),
+        ("answered with status 302 Found", lambda value: 302),  # a redirection to another host is not followed
+        ("answered with status 429 Too Many Requests", lambda value: 429),
         ("an answer is not a completion", lambda value: {"error": "busy"}),
         ("answered something other than JSON (it is nested too deeply): '[[[", lambda value: "[" * 10**5),
         ("the model of the server changed from 'tiny' to 'other'", lambda value: value | {"model": "other"}),
@@ -190,7 +189,6 @@ def test_without_log_probabilities_margins_are_unknown_and_drawn_answers_decide(
         (["--server", "http://127.0.0.1:9"], "--server needs --plain"),
         (["--server", "127.0.0.1:8000", "--answers", "other.json"], "a server must be a URL such as http"),
         (["--answers", "other.json", "--plain", "http://127.0.0.1:9"], "other.json has something other than answers"),
-        (["--plain", "http://127.0.0.1:9", "--cases", "1"], "prompts must be at least 2, got 1"),
         ([], "name what to certify, or give --server and --plain"),
     ],
 )
