@@ -99,7 +99,8 @@ class Client:
 
     def _asked(self, what: str, body: Body | None = None) -> list[Any]:
         """The JSON values of an answer."""
-        address, data = f"{self.url.rstrip('/').removesuffix('/v1')}/v1/{what}", body and json.dumps(body).encode()
+        address = f"{self.url.rstrip('/').removesuffix('/v1')}/v1/{what}"
+        data = None if body is None else json.dumps(body).encode()
         end, read = time.monotonic() + self.seconds, b""
         try:
             request = Request(address, data, {"Content-Type": "application/json"})
@@ -123,13 +124,11 @@ class Client:
 
 
 class Answers:
-    """The answers of the sides "server" and "plain". Those in the JSON Lines file `file` are not asked for again.
+    """The answers of the sides "server" and "plain", to whose `posts` requests are sent, and at most `most` in all.
 
-    Args:
-        posts: sends the requests of each side. Of a side that is missing, the file has the answers.
-        most: maximum number of answers that are used. Without a server, a plain answer counts for its own too.
-        file: where answers are kept, of the plain server and of one with speculation at each URL.
-        progress: called with the number of answers that were used, and the maximum.
+    The JSON Lines file `file` keeps them, those of each server with speculation apart; they are not asked for again.
+    Without a plain server, the file has its answers. Without the other one, plain answers are recorded, and each counts
+    for an answer to come. `progress` is called with the number of answers that were used, and the maximum.
 
     Raises:
         InputError: the file cannot be used.
@@ -139,6 +138,7 @@ class Answers:
         self, posts: Mapping[str, Post], most: int, file: Path | None = None, progress: Progress = lambda *counts: None
     ) -> None:
         self.posts, self.most, self.file, self.progress, self.used = posts, most, file, progress, 0
+        self.recording = "server" not in posts
         self._kept, self._used, self._models = dict[str, list[Answer]](), set[str](), dict[str, str]()
         for line in read_text(file).splitlines() if file is not None and file.exists() else ():
             try:
@@ -147,11 +147,6 @@ class Answers:
             except (KeyError, TypeError, ValueError):
                 if line[: len(START)] != START[: len(line)]:  # not one of ours that an interruption cut off
                     raise InputError(f"{file} has something other than answers of servers: name another file") from None
-
-    @property
-    def recording(self) -> bool:
-        """Whether plain answers are recorded for a later comparison."""
-        return "server" not in self.posts
 
     def ask(self, side: str, bodies: Sequence[Body], number: int = 0, *, at_once: bool = False) -> list[Answer]:
         """The answers of one side to requests that are sent at once, or one after another; none without a server.

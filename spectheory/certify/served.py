@@ -70,7 +70,7 @@ class ServedCertificate:
 
     def to_json(self) -> dict[str, Any]:
         """The certificate as JSON values, for programs."""
-        found = {probe: one._asdict() | {"verdict": WORDS[one.verdict]} for probe, one in self.findings.items()}
+        found = {one: f._asdict() | {"verdict": f.verdict and f.verdict.name} for one, f in self.findings.items()}
         return {"verdict": self.verdict.name, "findings": found, "notes": self.notes}
 
 
@@ -89,9 +89,8 @@ def certify_served(
         raise InputError(f"--server needs --plain, its URL without speculation, or a file of its answers, not {file}")
     posts, most = {side: Client(url, seconds) for side, url in urls.items()}, min(most, MOST)
     with owned(file):
-        return Comparison(
-            Answers(posts, most, file, progress), probes.prompts_of(min(prompts, most)), alpha
-        ).certificate()
+        answers = Answers(posts, most, file, progress)
+        return Comparison(answers, probes.prompts_of(min(prompts, most)), alpha).certificate()
 
 
 class Comparison:
@@ -100,11 +99,6 @@ class Comparison:
     At temperature 0, a probe fails if an answer differs from the right one where the margin is clear: above `TIE` times
     the rounding. Nine of ten changes of log-probabilities at equal tokens are at most the rounding. Above temperature
     0, three probes bet on the tokens (see `TwoSamples`), each at level alpha / 3, if answers are independent.
-
-    Args:
-        answers: what the servers answer. Without a side "server", the plain answers are recorded.
-        prompts: texts to continue.
-        alpha: maximum probability that a right server is called lossy.
     """
 
     def __init__(self, answers: Answers, prompts: Sequence[str], alpha: float = 1e-3) -> None:

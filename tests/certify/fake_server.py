@@ -83,7 +83,7 @@ class Run:
         self.rng = random.Random(seed) if self.fault == "shared random stream" else model.rng
         self.temperature, self.top_p = self.body["temperature"], self.body.get("top_p", 1.0)
         self.of = STALE if self.fault == STALE else "draft"
-        self.memory, self.grammar, self.tokens, self.rows = 0, -1, [0, 0], list[tuple[int, dict[str, float]]]()
+        self.memory, self.grammar, self.tokens, self.rows = 0, -1, [0, 0], list[dict[str, Any]]()
         for token in tokens_of(self.body["prompt"]):
             self.append(token, token)
         self.grammar = 0 if "response_format" in self.body else -1
@@ -136,7 +136,8 @@ class Run:
                 token = logs.index(max(logs))
             logs = draft_logs if token == drafted and self.fault == "log-probabilities of drafts" else logs
             top = () if self.temperature else sorted(range(len(logs)), key=logs.__getitem__)[-5:]
-            self.rows.append((token, {TEXTS[i]: logs[i] for i in (*top, token)}))
+            shown = [{"token": TEXTS[i], "logprob": logs[i]} for i in (token, *top)]
+            self.rows.append(shown[0] | {"top_logprobs": shown})
             self.append(token, token if drafted < 0 else drafted)
             yield token, token == drafted
             if token != drafted:
@@ -163,10 +164,8 @@ class Run:
                 if finish:
                     break
         text = text[: min([text.find(stop) for stop in stops if finish == "stop" and stop in text], default=len(text))]
-        rows = [(TEXTS[token], top) for token, top in self.rows if token != END]
-        logs: dict[str, Any] = {"tokens": [one for one, _ in rows], "token_logprobs": [top[one] for one, top in rows]}
-        logs["top_logprobs"] = [top for _, top in rows]
-        return {"model": "tiny", "choices": [{"text": text, "finish_reason": finish, "logprobs": logs}]}
+        rows = [row for row in self.rows if row["token"]]
+        return {"model": "tiny", "choices": [{"text": text, "finish_reason": finish, "logprobs": {"content": rows}}]}
 
 
 @contextmanager
