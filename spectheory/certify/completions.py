@@ -21,8 +21,6 @@ Body = dict[str, Any]
 Post = Callable[[Sequence[Body]], list[list[Any]]]
 """Sends requests, all at once, and returns the JSON values of each answer: several if it is streamed."""
 Progress = Callable[[int, int], None]
-REFUSED = (400, 404, 422, 501)
-"""Statuses of unknown requests."""
 START = '{"asked": ["'
 """The beginning of a line of the file of answers."""
 LEAST = -1e4
@@ -115,7 +113,7 @@ class Client:
             raise NoAnswerError(f"{self.url} cannot be reached: {error or type(error).__name__}") from None
         text = read.decode(errors="replace")
         if answer.status != 200:
-            refused = RefusedError if answer.status in REFUSED else NoAnswerError
+            refused = RefusedError if answer.status in (400, 404, 422, 501) else NoAnswerError
             raise refused(f"{self.url} answered with status {answer.status} {answer.reason}: {text[:200]!r}")
         try:
             return [from_json(part) for part in re.findall(r"^data:(?! *\[DONE)(.*)", text, re.MULTILINE) or [text]]
@@ -166,7 +164,7 @@ class Answers:
             raise NoAnswerError(f"the maximum of {self.most:,} requests is used")
         if key not in self._kept:
             if side not in self.posts:
-                raise NoAnswerError("the recorded answers lack a request: record them with the same options")
+                raise NoAnswerError("a plain answer is not recorded: give --plain, or record with the same options")
             groups = [bodies] if at_once else [[body] for body in bodies]
             self._kept[key] = [Answer.of(parts) for group in groups for parts in self.posts[side](group)]
             if self.file is not None:

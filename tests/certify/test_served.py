@@ -111,6 +111,7 @@ def test_answers_are_recorded_and_an_interrupted_run_continues(run: Run) -> None
         left -= 1
         return value if left >= 0 else 500
 
+    assert "a plain answer is not recorded: give --plain" in run("certify", "--server", "http://127.0.0.1:9").stdout
     with serving(Model(PLAIN, 1)) as plain:
         recorded = run("certify", "--plain", plain, *FEW)
     assert recorded.exit_code == 2
@@ -186,7 +187,6 @@ def test_without_log_probabilities_margins_are_unknown_and_drawn_answers_decide(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--server", "http://127.0.0.1:9"], "--server needs --plain"),
         (["--server", "127.0.0.1:8000", "--answers", "other.json"], "a server must be a URL such as http"),
         (["--answers", "other.json", "--plain", "http://127.0.0.1:9"], "other.json has something other than answers"),
         ([], "name what to certify, or give --server and --plain"),
