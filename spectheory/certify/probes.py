@@ -129,29 +129,30 @@ def compared(scene: Scene, i: int, right: Answer, answer: Answer) -> Compared:
     one, other = (list(right.tokens), list(answer.tokens)) if both else (list(right.text), list(answer.text))
     shorter = min(len(one), len(other))
     k = next((k for k in range(shorter) if one[k] != other[k]), shorter)
+    due, came = (tokens[k] if k < len(tokens) else None for tokens in (one, other))
     ended = answer.finish == "stop" or answer.text.startswith(right.text)
     broken = "response_format" in body and ended and _is_json(right.text) and not _is_json(answer.text)
     missed = any(stop in answer.text and stop not in right.text for stop in body.get("stop", ()))
     limited = k == shorter and both and (right if k == len(one) else answer).finish == "length"
     listed = one == other or "stop" in body  # vLLM lists what it accepted after it, too
-    margin, says = 0.0, f"token {k} is {''.join(other[k : k + 1])!r:.40} instead of {''.join(one[k : k + 1])!r:.40}"
+    margin, says = 0.0, f"token {k} is {came or ''!r:.40} instead of {due or ''!r:.40}"
     if listed and right.text == answer.text and not broken:
         margin, says = -math.inf, ""
     elif broken or missed or limited or one == other:
         margin, says = math.inf, f"{says}, which no rounding explains"
-    elif both and k < len(one):
+    elif both and due is not None:
         log = min(right.logprobs[k], -1e-9)
-        margin = log - _at_most(right.top[k], other[k : k + 1], math.log(-math.expm1(log)))
+        margin = log - _at_most(right.top[k], came, math.log(-math.expm1(log)))
         says += f", whose log-probability is {margin:.2f} larger"
-        if k < len(other) and answer.top[k]:
-            own = _at_most(answer.top[k], one[k : k + 1], 0.0) - answer.logprobs[k]
+        if came is not None and answer.top[k]:
+            own = _at_most(answer.top[k], due, 0.0) - answer.logprobs[k]
             says += ", by the server too: not sampled as computed" if own > 0 else ", but not by the server"
     return Compared(scene, i, right, answer, k, margin, says)
 
 
-def _at_most(top: dict[str, float], token: list[str], others: float) -> float:
-    """The log-probability of a token, or a bound if it is not among the most probable ones, or the end."""
-    return next((top.get(one, min(others, *top.values())) for one in token if top), others)
+def _at_most(top: dict[str, float], token: str | None, others: float) -> float:
+    """The log-probability of a token, or a bound if it is not among the most probable ones, or None for the end."""
+    return top.get(token, min(others, *top.values())) if token is not None and top else others
 
 
 def _is_json(text: str) -> bool:

@@ -108,7 +108,7 @@ class Comparison:
         """Run all probes. One without an answer decides nothing, and the next one runs."""
         kinds, findings = probes.scenes(self.prompts, self._plain), dict[str, Finding]()
         for name, suspect in SUSPECTS.items():
-            blocks = [one for one in self._failed if name in BLOCKED.get(one, ())]
+            blocks = [one for one, blocked in BLOCKED.items() if name in blocked and one in self._failed]
             try:
                 if blocks:
                     found = Finding(None, f"it would fail as '{blocks[0]}' does")
