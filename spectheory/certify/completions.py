@@ -5,15 +5,14 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
 from dataclasses import asdict, dataclass
-from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from http.client import HTTPException
 from itertools import chain
 from pathlib import Path
 from typing import Any
+from urllib.request import HTTPHandler, HTTPSHandler, OpenerDirector, Request
 
 from spectheory.core.errors import InputError
 from spectheory.core.files import from_json, read_text, reported
@@ -22,8 +21,6 @@ Body = dict[str, Any]
 Post = Callable[[Sequence[Body]], list[list[Any]]]
 """Sends requests, all at once, and returns the JSON values of each answer: several if it is streamed."""
 Progress = Callable[[int, int], None]
-TRIES, BUSY, LONGEST_WAIT, REFUSED = 6, (429, 503), 30, (400, 404, 422, 501)
-"""How often a busy server is asked again, its statuses, the most seconds between, and statuses of unknown requests."""
 START = '{"asked": ["'
 """The beginning of a line of the file of answers."""
 LEAST = -1e4
@@ -54,25 +51,25 @@ class Answer:
         """The answer in JSON values of a server. Raises NoAnswerError if they are no completion."""
         try:
             choices = [choice for part in parts for choice in part.get("choices", ())]
+            texts = [choice.get("text") or "" for choice in choices]
             rows = [_rows(choice.get("logprobs") or {}) for choice in choices]
-            given = all(row or not choice.get("text") for choice, row in zip(choices, rows, strict=True))
+            given = all(row or not text for row, text in zip(rows, texts, strict=True))
             ends = [str(choice["finish_reason"]) for choice in choices if choice.get("finish_reason")]
             names = [part[name] for name in ("model", "system_fingerprint") for part in parts if part.get(name)]
-            text, kept = "".join(choice.get("text") or "" for choice in choices), rows if given else []
-            return cls(text, ends[-1], " ".join(dict.fromkeys(names)), *zip(*chain(*kept), strict=True))
+            columns = zip(*chain(*rows), strict=True) if given else ()
+            return cls("".join(texts), ends[-1], " ".join(dict.fromkeys(names)), *columns)
         except (AttributeError, IndexError, KeyError, TypeError, ValueError):
             raise NoAnswerError(f"an answer is not a completion: {json.dumps(parts)[:200]}") from None
 
 
 def _rows(logs: Any) -> list[tuple[str, float, dict[str, float]]]:
     """Tokens, log-probabilities and the most probable tokens, from the layout of completions or of chats."""
+    tokens = logs.get("tokens") or []
+    rows = zip(tokens, logs.get("token_logprobs") or (), logs.get("top_logprobs") or [{}] * len(tokens), strict=True)
     if "content" in logs:
         tops = [{one["token"]: one["logprob"] for one in row.get("top_logprobs", ())} for row in logs["content"]]
-        found = [(row["token"], row["logprob"], top) for row, top in zip(logs["content"], tops, strict=True)]
-    else:
-        tokens, tops = logs.get("tokens") or [], logs.get("top_logprobs") or []
-        found = list(zip(tokens, logs.get("token_logprobs") or (), tops or [{}] * len(tokens), strict=True))
-    return [(str(one), max(LEAST, log), {a: max(LEAST, x) for a, x in (top or {}).items()}) for one, log, top in found]
+        rows = ((row["token"], row["logprob"], top) for row, top in zip(logs["content"], tops, strict=True))
+    return [(str(one), max(LEAST, log), {a: max(LEAST, x) for a, x in (top or {}).items()}) for one, log, top in rows]
 
 
 class Client:
@@ -83,51 +80,41 @@ class Client:
     """
 
     def __init__(self, url: str, seconds: float) -> None:
-        found = re.fullmatch(r"(https?)://([\w.\[\]:-]+)((?:/\S*)?)", url)
-        if not found:
+        if not re.fullmatch(r"https?://[\w.\[\]:-]+(/\S*)?", url):
             raise InputError(f"a server must be a URL such as http://127.0.0.1:8000, got {url!r:.80}")
-        self.url, self.seconds, self.model = url, seconds, ""
-        self.waits = [*(2**n for n in range(TRIES)), None]
-        self.connected, self.host = HTTPSConnection if found[1] == "https" else HTTPConnection, found[2]
-        self.path = found[3].rstrip("/").removesuffix("/v1") + "/v1"
+        self.url, self.seconds, self.model, self.opener = url, seconds, "", OpenerDirector()
+        for handler in (HTTPHandler(), HTTPSHandler()):
+            self.opener.add_handler(handler)
 
     def __call__(self, bodies: Sequence[Body]) -> list[list[Any]]:
         if not self.model:
             try:
-                self.model = self._asked("GET", "/models", {})[0]["data"][0]["id"]
-            except (AttributeError, IndexError, KeyError, TypeError):
+                self.model = self._asked("models")[0]["data"][0]["id"]
+            except (IndexError, KeyError, TypeError):
                 raise NoAnswerError(f"{self.url} lists no model at /v1/models") from None
-        bodies = [{"model": self.model} | body for body in bodies]
         with ThreadPoolExecutor(len(bodies)) as pool:
-            return list(pool.map(lambda body: self._asked("POST", "/completions", body), bodies))
+            return list(pool.map(lambda body: self._asked("completions", {"model": self.model} | body), bodies))
 
-    def _asked(self, method: str, path: str, body: Body) -> list[Any]:
-        """The JSON values of an answer. A busy server is asked again, unless it was busy to the end once."""
-        for wait in self.waits:
-            end, read = time.monotonic() + self.seconds, b""
-            try:
-                with closing(self.connected(self.host, timeout=self.seconds)) as connection:
-                    connection.request(method, self.path + path, json.dumps(body), {"Content-Type": "application/json"})
-                    answer = connection.getresponse()
-                    while part := answer.read1(65536):
-                        read += part
-                        if time.monotonic() > end:
-                            raise TimeoutError
-            except TimeoutError:
-                raise NoAnswerError(f"{self.url} did not answer within {self.seconds:g} seconds (--seconds)") from None
-            except (OSError, OverflowError, ValueError, HTTPException) as error:
-                raise NoAnswerError(f"{self.url} cannot be reached: {error or type(error).__name__}") from None
-            text = read.decode(errors="replace")
-            if answer.status not in BUSY or wait is None:
-                break
-            after = answer.headers.get("Retry-After", "")
-            time.sleep(min(float(after) if after.isdecimal() else wait, LONGEST_WAIT))
-        if answer.status in BUSY:
-            self.waits = [None]
+    def _asked(self, what: str, body: Body | None = None) -> list[Any]:
+        """The JSON values of an answer."""
+        address = f"{self.url.rstrip('/').removesuffix('/v1')}/v1/{what}"
+        data = None if body is None else json.dumps(body).encode()
+        end, read = time.monotonic() + self.seconds, b""
+        try:
+            request = Request(address, data, {"Content-Type": "application/json"})
+            with self.opener.open(request, timeout=self.seconds) as answer:
+                while part := answer.read1(65536):
+                    read += part
+                    if time.monotonic() > end:
+                        raise TimeoutError
+        except TimeoutError:
+            raise NoAnswerError(f"{self.url} did not answer within {self.seconds:g} seconds (--seconds)") from None
+        except (OSError, OverflowError, ValueError, HTTPException) as error:
+            raise NoAnswerError(f"{self.url} cannot be reached: {error or type(error).__name__}") from None
+        text = read.decode(errors="replace")
         if answer.status != 200:
-            why = "is rate-limited, status" if answer.status == 429 else "answered with status"
-            refused = RefusedError if answer.status in REFUSED else NoAnswerError
-            raise refused(f"{self.url} {why} {answer.status}: {text[:200]!r}")
+            refused = RefusedError if answer.status in (400, 404, 422, 501) else NoAnswerError
+            raise refused(f"{self.url} answered with status {answer.status} {answer.reason}: {text[:200]!r}")
         try:
             return [from_json(part) for part in re.findall(r"^data:(?! *\[DONE)(.*)", text, re.MULTILINE) or [text]]
         except ValueError as error:
@@ -135,13 +122,11 @@ class Client:
 
 
 class Answers:
-    """The answers of the sides "server" and "plain". Those in the JSON Lines file `file` are not asked for again.
+    """The answers of the sides "server" and "plain", to whose `posts` requests are sent, and at most `most` in all.
 
-    Args:
-        posts: sends the requests of each side. Of a side that is missing, the file has the answers.
-        most: maximum number of answers that are used. Without a server, a plain answer counts for its own too.
-        file: where answers are kept, of the plain server and of one with speculation at each URL.
-        progress: called with the number of answers that were used, and the maximum.
+    The JSON Lines file `file` keeps them, those of each server with speculation apart; they are not asked for again.
+    Without a plain server, the file has its answers. Without the other one, plain answers are recorded, and each counts
+    for an answer to come. `progress` is called with the number of answers that were used, and the maximum.
 
     Raises:
         InputError: the file cannot be used.
@@ -151,51 +136,45 @@ class Answers:
         self, posts: Mapping[str, Post], most: int, file: Path | None = None, progress: Progress = lambda *counts: None
     ) -> None:
         self.posts, self.most, self.file, self.progress, self.used = posts, most, file, progress, 0
-        self._known: defaultdict[str, list[list[Answer]]] = defaultdict(list)
-        self._asked: Counter[str] = Counter()
-        self._models: dict[str, str] = {}
+        self.recording = "server" not in posts
+        self._kept, self._used, self._models = dict[str, list[Answer]](), set[str](), dict[str, str]()
         for line in read_text(file).splitlines() if file is not None and file.exists() else ():
             try:
                 held = from_json(line)
-                self._known[json.dumps(held["asked"])].append([Answer(**one) for one in held["answers"]])
+                self._kept[json.dumps(held["asked"])] = [Answer(**one) for one in held["answers"]]
             except (KeyError, TypeError, ValueError):
                 if line[: len(START)] != START[: len(line)]:  # not one of ours that an interruption cut off
                     raise InputError(f"{file} has something other than answers of servers: name another file") from None
 
-    def ask(
-        self, side: str, bodies: Sequence[Body], number: int | None = None, *, at_once: bool = False
-    ) -> list[Answer]:
+    def ask(self, side: str, bodies: Sequence[Body], number: int = 0, *, at_once: bool = False) -> list[Answer]:
         """The answers of one side to requests that are sent at once, or one after another; none without a server.
 
-        `number` says which answers to the same requests, by default the next ones.
+        Each `number` has its own answers to the same requests.
 
         Raises:
             NoAnswerError: a server gives no usable answer or has changed its model, or the requests are used up.
         """
-        recording = "server" not in self.posts
-        if recording and side == "server":
+        if self.recording and side == "server":
             return []
-        asked = [side, getattr(self.posts[side], "url", "") if side == "server" else "", at_once, *bodies]
-        key = json.dumps(asked)
-        known, taken = self._known[key], self._asked[key]
-        if number is not None and number < taken:
-            return known[number]
-        cost = len(bodies) * (2 if recording else 1)
+        asked = [side, getattr(self.posts[side], "url", "") if side == "server" else "", number, at_once, *bodies]
+        key, cost = json.dumps(asked), len(bodies) * (2 if self.recording else 1)
+        if key in self._used:
+            return self._kept[key]
         if self.used + cost > self.most:
             raise NoAnswerError(f"the maximum of {self.most:,} requests is used")
-        if taken == len(known):
+        if key not in self._kept:
             if side not in self.posts:
-                raise NoAnswerError("the recorded answers lack a request: record them with the same options")
+                raise NoAnswerError("a plain answer is not recorded: give --plain, or record with the same options")
             groups = [bodies] if at_once else [[body] for body in bodies]
-            known.append([Answer.of(parts) for group in groups for parts in self.posts[side](group)])
+            self._kept[key] = [Answer.of(parts) for group in groups for parts in self.posts[side](group)]
             if self.file is not None:
-                line = json.dumps({"asked": asked, "answers": [asdict(answer) for answer in known[-1]]})
+                line = json.dumps({"asked": asked, "answers": [asdict(answer) for answer in self._kept[key]]})
                 with reported(self.file), self.file.open("a", encoding="utf-8") as file:
                     file.write(f"\n{line}")
-        self._asked[key] += 1
         self.used += cost
         self.progress(self.used, self.most)
-        for answer in known[taken]:
+        for answer in self._kept[key]:
             if answer.model != (model := self._models.setdefault(side, answer.model)):
                 raise NoAnswerError(f"the model of the {side} changed from {model!r} to {answer.model!r}")
-        return known[taken]
+        self._used.add(key)
+        return self._kept[key]

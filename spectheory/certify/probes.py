@@ -1,11 +1,13 @@
-"""The probes of a served model: requests in which one thing changes, so that a difference names its suspect."""
+"""The probes of a served model: requests in which one thing changes, and the first difference of two answers."""
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 from spectheory.certify.completions import Answer, Body
 from spectheory.core.files import shipped
@@ -13,7 +15,7 @@ from spectheory.core.files import shipped
 TOKENS, DRAWN_TOKENS, AT_ONCE = 64, 12, 8
 """Tokens of a greedy text and of a drawn one; requests at once."""
 SAMPLED = ({"temperature": 0.6}, {"temperature": 1.0, "top_p": 0.8})
-ONE_LEFT = {"temperature": 1.0, "top_p": 0.001}
+ONE_LEFT = [{"temperature": temperature, "top_p": 0.001} for temperature in (1.0, 0.9, 0.8, 0.7)]
 """Sampling in which top-p leaves one token, so that the text is the greedy one."""
 JSON_MODE = {"response_format": {"type": "json_object"}}
 SUSPECTS = {
@@ -66,17 +68,17 @@ def reference(body: Body) -> Body:
 def scenes(prompts: Sequence[str], plain: Callable[[Body], Answer]) -> dict[str, Iterator[Scene]]:
     """The scenes of each probe at temperature 0. Some depend on answers of the plain server."""
     bodies = [greedy(prompt) for prompt in prompts]
-    some, common = bodies[:12], "\n".join(prompts)
+    some, common, pairs = bodies[:12], "\n".join(prompts), zip(bodies[:23], [*bodies[1:], bodies[0]], strict=False)
     groups = [tuple(bodies[i : i + AT_ONCE]) for i in range(0, len(bodies), AT_ONCE)]
     return {
         "alone": (Scene((body,)) for body in bodies),
-        "again": (Scene((one, other | SAMPLED[1], one), (2,), own=True) for one, other in pairwise(bodies[:24])),
+        "again": (Scene((one, other | SAMPLED[1], one), (2,), own=True) for one, other in pairs),
         "prefixes": (_conversation(common[:800], body, plain) for body in some),
         "at once": (Scene(group, tuple(range(len(group))), at_once=True) for group in groups),
         "JSON mode": (Scene((greedy(f"{body['prompt']}\nAs JSON:", **JSON_MODE),)) for body in some),
         "ends": (scene for i, body in enumerate(some) for scene in _ends(i, body, plain)),
         "long": (Scene((greedy(f"{common[:6000]}\n{body['prompt']}"),)) for body in some[:6]),
-        "one token left": (Scene((body | ONE_LEFT,)) for _ in range(4) for body in bodies),
+        "one token left": (Scene((body | sampling,)) for sampling in ONE_LEFT for body in bodies),
         "streamed": (Scene((body | {"stream": True},)) for body in some),
     }
 
@@ -105,18 +107,74 @@ def drawn(name: str, prompts: Sequence[str], plain: Callable[[Body], Answer]) ->
     return [greedy(start, DRAWN_TOKENS) | sampling for start in starts for sampling in SAMPLED]
 
 
-def smaller(scene: Scene, i: int, token: int) -> Iterator[Scene]:
-    """Scenes that may show a fault of request `i` too: fewer requests, shorter prompts, no tokens after this one."""
-    n, bodies = len(scene.bodies), scene.bodies
+class Compared(NamedTuple):
+    """An answer to request `i` of a scene, and its first difference from the right one: token, margin and a sentence.
+
+    The margin is how much larger the log-probability of the right token is, at least: 0 if this is unknown, infinite if
+    no rounding explains the difference, and -infinity for equal answers, whose sentence is empty.
+    """
+
+    scene: Scene
+    i: int
+    right: Answer
+    answer: Answer
+    token: int
+    margin: float
+    says: str
+
+
+def compared(scene: Scene, i: int, right: Answer, answer: Answer) -> Compared:
+    """Compare the answer to a request at temperature 0 with the right one."""
+    body, both = scene.bodies[i], right.tokens and answer.tokens
+    one, other = (list(right.tokens), list(answer.tokens)) if both else (list(right.text), list(answer.text))
+    shorter = min(len(one), len(other))
+    k = next((k for k in range(shorter) if one[k] != other[k]), shorter)
+    due, came = (tokens[k] if k < len(tokens) else None for tokens in (one, other))
+    ended = answer.finish == "stop" or answer.text.startswith(right.text)
+    broken = "response_format" in body and ended and _is_json(right.text) and not _is_json(answer.text)
+    missed = any(stop in answer.text and stop not in right.text for stop in body.get("stop", ()))
+    limited = k == shorter and both and (right if k == len(one) else answer).finish == "length"
+    listed = one == other or "stop" in body  # vLLM lists what it accepted after it, too
+    margin, says = 0.0, f"token {k} is {came or ''!r:.40} instead of {due or ''!r:.40}"
+    if listed and right.text == answer.text and not broken:
+        margin, says = -math.inf, ""
+    elif broken or missed or limited or one == other:
+        margin, says = math.inf, f"{says}, which no rounding explains"
+    elif both and due is not None:
+        log = min(right.logprobs[k], -1e-9)
+        margin = log - _at_most(right.top[k], came, math.log(-math.expm1(log)))
+        says += f", whose log-probability is {margin:.2f} larger"
+        if came is not None and answer.top[k]:
+            own = _at_most(answer.top[k], due, 0.0) - answer.logprobs[k]
+            says += ", by the server too: not sampled as computed" if own > 0 else ", but not by the server"
+    return Compared(scene, i, right, answer, k, margin, says)
+
+
+def _at_most(top: dict[str, float], token: str | None, others: float) -> float:
+    """The log-probability of a token, or a bound if it is not among the most probable ones, or None for the end."""
+    return top.get(token, min(others, *top.values())) if token is not None and top else others
+
+
+def _is_json(text: str) -> bool:
+    with suppress(ValueError):
+        json.loads(text)
+        return True
+    return False
+
+
+def smaller(fault: Compared) -> Iterator[Scene]:
+    """Scenes that may show a fault too: fewer requests, shorter prompts, no tokens after the different one."""
+    scene, i, bodies, n = fault.scene, fault.i, fault.scene.bodies, len(fault.scene.bodies)
     if scene.at_once and n > 1:
-        kept = tuple(body for j, body in enumerate(bodies) if j != i)[n // 2 :]
-        yield replace(scene, bodies=(bodies[i], *kept), compared=(0,))
+        others = [body for j, body in enumerate(bodies) if j != i]
+        yield replace(scene, bodies=(bodies[i], *others[n // 2 :]), compared=(0,))
     elif n > 1 and not scene.own:
         yield replace(scene, bodies=bodies[1:] if i else bodies[:1], compared=(max(i - 1, 0),))
     words = [body["prompt"].split(" ") for body in bodies]
     if min(map(len, words)) > 3:
-        halves = zip(bodies, (" ".join(text[len(text) // 2 :]) for text in words), strict=True)
-        yield replace(scene, bodies=tuple(body | {"prompt": half} for body, half in halves), compared=(i,))
-    if token + 1 < bodies[i]["max_tokens"]:
-        cut = tuple(body | {"max_tokens": token + 1} if body == bodies[i] else body for body in bodies)
+        halves = [" ".join(text[len(text) // 2 :]) for text in words]
+        shorter = tuple(body | {"prompt": half} for body, half in zip(bodies, halves, strict=True))
+        yield replace(scene, bodies=shorter, compared=(i,))
+    if fault.token + 1 < bodies[i]["max_tokens"]:
+        cut = tuple(body | {"max_tokens": fault.token + 1} if body == bodies[i] else body for body in bodies)
         yield replace(scene, bodies=cut, compared=(i,))

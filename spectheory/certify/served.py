@@ -15,12 +15,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from spectheory.certify import probes
 from spectheory.certify.betting import Seen, TwoSamples
 from spectheory.certify.certificate import Verdict, power_of_ten
 from spectheory.certify.completions import Answer, Answers, Body, Client, NoAnswerError, Progress, RefusedError
-from spectheory.certify.margins import difference
-from spectheory.certify.probes import AT_ONCE, SUSPECTS, TOKENS, Scene, drawn, prompts_of, reference, scenes, smaller
-from spectheory.core.errors import InputError
+from spectheory.certify.probes import AT_ONCE, SUSPECTS, TOKENS, Compared, Scene
 from spectheory.core.files import owned
 
 MOST = 3000
@@ -49,26 +48,23 @@ class Finding(NamedTuple):
 
 @dataclass(frozen=True)
 class ServedCertificate:
-    """The answer of `Comparison`: LOSSY if a probe failed, UNDECIDED if one did not decide, else PASSED.
+    """The answer of `Comparison`, with a finding for each probe, and notes on survival, level and what is covered."""
 
-    There is a finding for each probe. The notes are the survival of greedy texts without a difference, the error level,
-    and what was compared.
-    """
-
-    verdict: Verdict
     findings: dict[str, Finding]
     notes: tuple[str, ...]
 
+    @property
+    def verdict(self) -> Verdict:
+        """LOSSY if a probe failed, UNDECIDED if one did not decide or none ran, else PASSED."""
+        verdicts = {finding.verdict for finding in self.findings.values()}
+        return next(verdict for verdict in WORDS if verdict in verdicts) or Verdict.UNDECIDED
+
     def lines(self) -> list[str]:
-        """The certificate as text, for people."""
-        found, alike = [f"server: {self.verdict.name} ({self.verdict.value})"], dict[Finding, list[str]]()
-        for probe, one in self.findings.items():
-            alike.setdefault(one, []).append(probe)
-        for one, probes in sorted(alike.items(), key=lambda item: list(WORDS).index(item[0].verdict)):
-            found += [
-                f"  {WORDS[one.verdict]}: {', '.join(probes)}: {one.says}",
-                *(f"    {line}" for line in one.shows),
-            ]
+        """The certificate as text, for people. Probes that found the same share a line."""
+        found = [f"server: {self.verdict.name} ({self.verdict.value})"]
+        for one in sorted(dict.fromkeys(self.findings.values()), key=lambda one: list(WORDS).index(one.verdict)):
+            probes = ", ".join(probe for probe, finding in self.findings.items() if finding == one)
+            found += [f"  {WORDS[one.verdict]}: {probes}: {one.says}", *(f"    {line}" for line in one.shows)]
         return [*found, *(f"  {note}" for note in self.notes)]
 
     def to_json(self) -> dict[str, Any]:
@@ -83,29 +79,15 @@ def certify_served(
     """The certificate of the "server" at its URL, beside the "plain" one. An interrupted run continues from the file.
 
     Without a server, the answers of the plain one are recorded in the file; without a plain one, the file has them. A
-    request takes at most `seconds`, and `progress` is called with the requests so far and the maximum. For the others,
-    see `Comparison`; there are at most `MOST` requests.
+    request takes at most `seconds`. For the others, see `Comparison`; there are at most `MOST` requests.
 
     Raises:
-        InputError: there is no plain server and no file, or a URL, the file or the number of prompts is not usable.
+        InputError: a URL or the file is not usable.
     """
-    if "plain" not in urls and not file.exists():
-        raise InputError(f"--server needs --plain, its URL without speculation, or a file of its answers, not {file}")
     posts, most = {side: Client(url, seconds) for side, url in urls.items()}, min(most, MOST)
     with owned(file):
-        return Comparison(Answers(posts, most, file, progress), prompts_of(min(prompts, most)), alpha).certificate()
-
-
-class _Row(NamedTuple):
-    """An answer to request `i` of a scene, the right one, and their `difference`."""
-
-    scene: Scene
-    i: int
-    right: Answer
-    answer: Answer
-    token: int
-    margin: float
-    says: str
+        answers = Answers(posts, most, file, progress)
+        return Comparison(answers, probes.prompts_of(min(prompts, most)), alpha).certificate()
 
 
 class Comparison:
@@ -114,19 +96,9 @@ class Comparison:
     At temperature 0, a probe fails if an answer differs from the right one where the margin is clear: above `TIE` times
     the rounding. Nine of ten changes of log-probabilities at equal tokens are at most the rounding. Above temperature
     0, three probes bet on the tokens (see `TwoSamples`), each at level alpha / 3, if answers are independent.
-
-    Args:
-        answers: what the servers answer. Without a side "server", the plain answers are recorded.
-        prompts: texts to continue.
-        alpha: maximum probability that a right server is called lossy.
-
-    Raises:
-        InputError: there are fewer than two prompts.
     """
 
     def __init__(self, answers: Answers, prompts: Sequence[str], alpha: float = 1e-3) -> None:
-        if len(prompts) < 2:
-            raise InputError(f"prompts must be at least 2, got {len(prompts)}: 40 are usual")
         self.answers, self.prompts, self.alpha = answers, list(prompts), alpha
         self.rounding, self.limit = 0.0, TIE * ROUNDING[0]
         self._changes, self._ends = list[float](), list[int]()
@@ -134,28 +106,27 @@ class Comparison:
 
     def certificate(self) -> ServedCertificate:
         """Run all probes. One without an answer decides nothing, and the next one runs."""
-        kinds, findings = scenes(self.prompts, self._plain), dict[str, Finding]()
-        recording = "server" not in self.answers.posts
+        kinds, findings = probes.scenes(self.prompts, self._plain), dict[str, Finding]()
         for name, suspect in SUSPECTS.items():
             blocks = [one for one, blocked in BLOCKED.items() if name in blocked and one in self._failed]
             try:
                 if blocks:
                     found = Finding(None, f"it would fail as '{blocks[0]}' does")
-                elif name in kinds:
-                    found = self._greedy(name, kinds[name])
+                elif name == "log-probabilities":
+                    found = self._reported()
                 else:
-                    found = self._reported() if name == "log-probabilities" else self._drawn(name)
-                if recording:
-                    continue
+                    found = self._greedy(name, kinds[name]) if name in kinds else self._drawn(name)
+                if self.answers.recording:
+                    found = Finding(None, "plain answers are recorded; give --server to compare a server with them")
             except NoAnswerError as error:
                 found = Finding(None if isinstance(error, RefusedError) else Verdict.UNDECIDED, str(error))
             if found.verdict is Verdict.LOSSY:
                 found = found._replace(says=f"{found.says}; suspect: {suspect}")
                 self._failed.add(name)
             findings[name] = found
-        ends, verdicts = np.array(self._ends), {found.verdict for found in findings.values()}
+        ends = np.array(self._ends)
         shares = ", ".join(f"{np.mean(ends >= n):.0%} to token {n}" for n in (8, 16, 32, TOKENS) if len(ends))
-        notes: tuple[str, ...] = (
+        notes = (
             f"greedy texts without a difference: {shares or 'none compared'}",
             f"level: a right server whose rounding moves no margin by {self.limit:.2f} is called lossy with "
             f"probability at most {self.alpha:g}",
@@ -163,31 +134,28 @@ class Comparison:
             f"{self._tokens // 3:,} shows with probability 95%; not covered: rarer faults, faults of both servers, "
             f"more than {AT_ONCE} requests at once, chat templates, parsers of tool calls, other grammars, speed",
         )
-        if recording:
-            notes = (f"recorded: {self.answers.used // 2:,} answers; give --server to compare a server with them",)
-        verdict = next((verdict for verdict in WORDS if verdict in verdicts), None) or Verdict.UNDECIDED
-        return ServedCertificate(verdict, findings, notes)
+        return ServedCertificate(findings, notes)
 
     def _plain(self, body: Body, number: int = 0) -> Answer:
         """The plain server's answer of this number to a request."""
         return self.answers.ask("plain", [body], number)[0]
 
-    def _compared(self, scene: Scene, side: str = "server") -> list[_Row]:
+    def _compared(self, scene: Scene, side: str = "server", number: int = 0) -> list[Compared]:
         """A row for each compared answer of a scene; none if the plain answers are recorded."""
-        plain = {i: self._plain(reference(scene.bodies[i])) for i in scene.compared}
-        answers, rows = self.answers.ask(side, scene.bodies, at_once=scene.at_once), []
-        for i in scene.compared if answers else ():
-            right = answers[0] if scene.own and "alone" in self._failed else plain[i]
-            rows.append(_Row(scene, i, right, answers[i], *difference(scene.bodies[i], right, answers[i])))
-            self._tokens += rows[-1].token
+        own = scene.own and "alone" in self._failed
+        rights = {i: self._plain(probes.reference(scene.bodies[i])) for i in scene.compared if not own}
+        answers = self.answers.ask(side, scene.bodies, number, at_once=scene.at_once)
+        compares = scene.compared if answers else ()
+        rows = [probes.compared(scene, i, rights.get(i, answers[0]), answers[i]) for i in compares]
+        self._tokens += sum(row.token for row in rows)
         return rows
 
-    def _faults(self, rows: Iterable[_Row]) -> list[_Row]:
+    def _faults(self, rows: Iterable[Compared]) -> list[Compared]:
         return [row for row in rows if row.margin > self.limit]
 
     def _greedy(self, name: str, kind: Iterable[Scene]) -> Finding:
         """Compare the answers of a probe at temperature 0."""
-        rows: list[_Row] = []
+        rows: list[Compared] = []
         try:
             for scene in kind:
                 rows += (found := self._compared(scene))
@@ -206,7 +174,7 @@ class Comparison:
             return Finding(Verdict.UNDECIDED, f"{says}; no log-probabilities say whether by rounding")
         return Finding(Verdict.PASSED, says + ", at near ties" * (differ > 0))
 
-    def _learn(self, rows: Iterable[_Row]) -> None:
+    def _learn(self, rows: Iterable[Compared]) -> None:
         """Add what answers to requests sent alone say about rounding and about the first difference."""
         for row in rows:
             right, other, both = row.right, row.answer, bool(row.right.tokens and row.answer.tokens)
@@ -217,17 +185,15 @@ class Comparison:
             self.rounding = float(np.quantile(self._changes or [0.0], 0.9))
             self.limit = TIE * float(np.clip(self.rounding, *ROUNDING))
 
-    def _shown(self, faults: list[_Row], compared: int) -> Finding:
+    def _shown(self, faults: list[Compared], compared: int) -> Finding:
         """What a probe that failed has found, with the smallest requests found that show it."""
-        fault, tries, plain = faults[0], 0, list[_Row]()
+        fault, plain = faults[0], list[Compared]()
         with suppress(NoAnswerError):
-            tried = smaller(fault.scene, fault.i, fault.token)
-            while tries < TRIES and (scene := next(tried, None)):
-                tries += 1
-                if found := self._faults(self._compared(scene)):
-                    fault = found[0]
-                    tried = smaller(fault.scene, fault.i, fault.token)
-            plain = self._faults(self._compared(fault.scene, "plain"))
+            tried = probes.smaller(fault)
+            for _ in range(TRIES):
+                if (scene := next(tried, None)) and (found := self._faults(self._compared(scene))):
+                    fault, tried = found[0], probes.smaller(found[0])
+            plain = self._faults(self._compared(fault.scene, "plain", 1))
         says = f"{len(faults)} of {compared} answers differ at clear margins"
         requests = [f"request {n}: {json.dumps(body)}" for n, body in enumerate(fault.scene.bodies, 1)]
         how = "sent at once: " if fault.scene.at_once else ""
@@ -247,24 +213,24 @@ class Comparison:
 
     def _drawn(self, name: str) -> Finding:
         """Bet on the tokens of drawn answers. At once, also on how far two answers are alike."""
-        size, most = AT_ONCE if name == "drawn at once" else 1, self.answers.most
-        left, bets = most - self.answers.used, TwoSamples()
-        pairs = {"drawn": (left - most // 7) // 2, "drawn JSON": most // 30}.get(name, min(GROUPS, left // size))
-        bodies, number, level = drawn(name, self.prompts, self._plain), 0, math.log(3 / self.alpha)
-        while number < pairs and bets.log_wealth() < level:
-            which, start = number % len(bodies), number // len(bodies) * size
-            plain = [self._plain(bodies[which], start + k) for k in range(size)]
-            given = self.answers.ask("server", [bodies[which]] * size, at_once=size > 1)
+        size, left = AT_ONCE if name == "drawn at once" else 1, self.answers.most - self.answers.used
+        most = {"drawn": (left - self.answers.most // 7) // 2, "drawn JSON": self.answers.most // 30}
+        bodies, bets, pairs = probes.drawn(name, self.prompts, self._plain), TwoSamples(), 0
+        level = math.log(3 / self.alpha)
+        while pairs < most.get(name, min(GROUPS, left // size) * size) and bets.log_wealth() < level:
+            number, which = divmod(pairs // size, len(bodies))
+            plain = [self._plain(bodies[which], number * size + k) for k in range(size)]
+            given = self.answers.ask("server", [bodies[which]] * size, number, at_once=size > 1)
             for k in range(0, len(given), 2):
                 bets.settle(self._seen(which, given[k : k + 2]), self._seen(which, plain[k : k + 2]))
-            number += 1
-        says = f"{number * size:,} pairs of answers, evidence for a difference {power_of_ten(bets.log_wealth())}"
+            pairs += size
+        says = f"{pairs:,} pairs of answers, evidence for a difference {power_of_ten(bets.log_wealth())}"
         if bets.log_wealth() >= level:
             (kind, which, *cell), (one, other) = bets.worst()
             request = f"request{f', {size} at once' if size > 1 else ''}: {json.dumps(bodies[which])}"
             shows = request, f"{kind} {cell}: {one} times, by the plain server {other} times"
             return Finding(Verdict.LOSSY, says, shows)
-        return Finding(Verdict.PASSED if number * size >= LEAST_PAIRS else Verdict.UNDECIDED, says)
+        return Finding(Verdict.PASSED if pairs >= LEAST_PAIRS else Verdict.UNDECIDED, says)
 
     def _seen(self, context: int, answers: Sequence[Answer]) -> list[Sequence[Seen]]:
         """What the bettors see of one answer, or of two at once: tokens, or words if not all are given."""

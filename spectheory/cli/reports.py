@@ -39,6 +39,7 @@ Add = Annotated[
         help="Add files that do not say that one server with one model and drafter wrote them, and lines given twice.",
     ),
 ]
+_NOW = "The same of a later run with the same prompts, in the same order. Default: say how many prompts are needed."
 
 
 def _reports(files: Sequence[str]) -> list[str | Path]:
@@ -87,14 +88,8 @@ def import_(
 
 
 def guard(
-    runs: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="REFERENCE [NOW]",
-            help="Responses to the same prompts, in the same order; or folders with a report of each prompt. "
-            "REFERENCE alone: say how many prompts are needed.",
-        ),
-    ],
+    reference: Annotated[Path, typer.Argument(help="Responses to prompts, or a folder with a report of each.")],
+    now: Annotated[Path | None, typer.Argument(help=_NOW, show_default=False)] = None,
     drop: Annotated[str, typer.Option(metavar="SHARE", help="The relative drop that matters.")] = "2%",
     alpha: Annotated[float, typer.Option(help="Maximum probability of either wrong verdict.")] = 0.01,
 ) -> None:
@@ -104,19 +99,17 @@ def guard(
     from spectheory.results.acceptance_drop import drop_verdicts, prompts_needed
     from spectheory.results.paired_difference import paired_difference
 
-    if len(runs) > 2 or len({path.resolve() for path in runs}) < len(runs):
-        raise InputError(f"give REFERENCE and another run as NOW, got {', '.join(map(str, runs))}")
     try:
         lost = float(drop.removesuffix("%")) / (100 if "%" in drop else 1)
     except ValueError:
         raise InputError(f"--drop must be a share such as 2%, got {drop!r:.40}") from None
-    read = [read_requests(path) for path in runs]
-    parts = compared_parts(read[0], read[-1])
+    runs = [read_requests(path) for path in (reference, now) if path]
+    parts = compared_parts(runs[0], runs[-1])
     before, after = parts["all prompts"]
-    needed = prompts_needed(before, after if len(runs) > 1 else None, lost, alpha)
+    needed = prompts_needed(before, after if now else None, lost, alpha)
     within = "more than 10,000" if needed is None else f"{needed:,}"
-    power = f"Of runs that lose {drop}, 90% are found within {within} {'such' if len(runs) > 1 else 'other'} prompts."
-    if len(runs) == 1:
+    power = f"Of runs that lose {drop}, 90% are found within {within} {'such' if now else 'other'} prompts."
+    if not now:
         console.print(f"{len(before.numerators):,} prompts, tau {before.value:.3f}. {power}", soft_wrap=True)
         return
     verdicts = drop_verdicts([*parts.values()], lost, alpha)

@@ -25,13 +25,11 @@ class RequestCounts(NamedTuple):
     """The counts of n requests in their order, and what the reports `said` of their kind, model and drafter.
 
     A row of `counts` has the tokens and target calls, then how often each drafted position was accepted and verified.
-    Categories that are not known are "", and prompt_tokens 0.
     """
 
     said: set[str]
+    requests: list[Any]
     counts: Int64[np.ndarray, "n parts 2"]
-    categories: np.ndarray
-    prompt_tokens: np.ndarray
 
 
 def read_requests(path: Path) -> RequestCounts:
@@ -57,12 +55,7 @@ def read_requests(path: Path) -> RequestCounts:
     rows = [_counted(f"{path}, request {i}", each, kinds[0]) for i, each in enumerate(requests, 1)]
     counts = np.array(list(zip_longest(*rows, fillvalue=(0, 0))), np.int64).swapaxes(0, 1)
     said = {f"reports={kinds[0]}", *re.findall(f'{SERVER}|{MODEL}="[^"]*"', "\n".join(texts))}
-    data = [each if isinstance(each, Mapping) else {} for each in requests]
-    usage = [
-        next(at for at in (one.get("usage"), one.get("meta_info"), one) if isinstance(at, Mapping)) for one in data
-    ]
-    lengths = np.array([finite(one.get("prompt_tokens")) or 0 for one in usage])
-    return RequestCounts(said, counts, np.array([str(one.get("category", "")) for one in data]), lengths)
+    return RequestCounts(said, requests, counts)
 
 
 def _counted(where: str, request: Any, kind: str) -> list[tuple[int, int]]:
@@ -96,7 +89,10 @@ def compared_parts(reference: RequestCounts, now: RequestCounts) -> dict[str, tu
     if other := [fact for fact, name in zip(facts, names, strict=True) if names.count(name) > 1]:
         raise InputError(f"both runs must be of one engine, model and drafter, got {', '.join(other):.300}")
     n = min(len(reference.counts), len(now.counts))
-    categories, lengths = reference.categories[:n], reference.prompt_tokens[:n]
+    data = [one if isinstance(one, Mapping) else {} for one in reference.requests[:n]]
+    usage = [one.get("usage") or one.get("meta_info") or one for one in data]
+    lengths = np.array([finite(at.get("prompt_tokens")) or 0 if isinstance(at, Mapping) else 0 for at in usage])
+    categories = np.array([str(one.get("category", "")) for one in data])
     middle, positions = np.median(lengths), min(reference.counts.shape[1], now.counts.shape[1])
     parts = {f"position {i}" if i else "all prompts": (i, np.full(n, True)) for i in range(positions)}
     parts |= {f"category {name}": (0, categories == name) for name in np.unique(categories) if name}

@@ -42,26 +42,21 @@ Row = tuple[int, int, int, int, int]
 
 
 @cache
-def logs_of(row: Row, of: str) -> list[float]:
+def law(row: Row, of: str, temperature: float = 1, top_p: float = 1) -> tuple[list[float], list[float], list[float]]:
+    """The log-probabilities of the tokens, their probabilities at this temperature and top-p, and the sums of these."""
     one, two, memory, place, state = row
-    found = np.full(len(TEXTS), -1e9)
+    logs = np.full(len(TEXTS), -1e9)
     if state >= 0:
-        found[GRAMMAR[state]] = [0.0, 1.0 if place > 1 and of == "target" else -1.0][: len(GRAMMAR[state])]
+        logs[GRAMMAR[state]] = [0.0, 1.0 if place > 1 and of == "target" else -1.0][: len(GRAMMAR[state])]
     else:
         parts = {"target": MEMORY[memory] + PLACE[place], "draft": DRAFT[one, two], STALE: WRONG[one, two]}
-        found[:WORDS], found[END] = BASE[one, two] + parts[of], -3.0
-    return (found - np.logaddexp.reduce(found)).clip(-99).tolist()
-
-
-@cache
-def law(row: Row, of: str, temperature: float, top_p: float) -> tuple[list[float], list[float]]:
-    """The probabilities of the tokens, and their sums."""
-    logs = np.array(logs_of(row, of))
+        logs[:WORDS], logs[END] = BASE[one, two] + parts[of], -3.0
+    logs = (logs - np.logaddexp.reduce(logs)).clip(-99)
     weights = np.exp((logs - logs.max()) / (temperature or 1e-9)) * (logs > -99)
     order = np.argsort(-weights)
     weights[order[1 + np.searchsorted(np.cumsum(weights[order]) / weights.sum(), top_p) :]] = 0
     weights = (weights / weights.sum()).tolist()
-    return weights, list(accumulate(weights))
+    return logs.tolist(), weights, list(accumulate(weights))
 
 
 @cache
@@ -87,8 +82,8 @@ class Run:
         self.model, self.fault, self.body = model, model.fault, bodies[i]
         self.rng = random.Random(seed) if self.fault == "shared random stream" else model.rng
         self.temperature, self.top_p = self.body["temperature"], self.body.get("top_p", 1.0)
-        self.grammar, self.of = -1, STALE if self.fault == STALE else "draft"
-        self.memory, self.tokens, self.rows = 0, [0, 0], list[tuple[int, dict[str, float]]]()
+        self.of = STALE if self.fault == STALE else "draft"
+        self.memory, self.grammar, self.tokens, self.rows = 0, -1, [0, 0], list[dict[str, Any]]()
         for token in tokens_of(self.body["prompt"]):
             self.append(token, token)
         self.grammar = 0 if "response_format" in self.body else -1
@@ -105,45 +100,44 @@ class Run:
             hot = self.fault == "and only above temperature 0" and self.temperature
             self.grammar = drafted if hot or self.fault == "grammar advanced by rejected tokens" else token
         if len(self.tokens) % BLOCK == 0:
-            block, before, key = self.tokens[-BLOCK:], self.memory, tuple(self.tokens)
+            block, before = self.tokens[-BLOCK:], self.memory
             self.memory = crc32(bytes(block), before) % 8
             if self.fault == "cache keyed without the drafted tokens":
-                kept = self.model.cache.setdefault(key, crc32(bytes([*block[:-1], drafted]), before) % 8)
+                poisoned = crc32(bytes([*block[:-1], drafted]), before) % 8
+                kept = self.model.cache.setdefault(tuple(self.tokens), poisoned)
                 self.memory = kept if drafted == token else self.memory
 
-    def row(self, drafts: Sequence[int] = ()) -> Row:
+    def law(self, of: str, drafts: Sequence[int] = (), hot: float = 0, cut: float = 0) -> Any:
+        """The `law` after these drafts, at the temperature and top-p of the request or at other ones."""
         one, two = [*self.tokens[-2:], *drafts][-2:]
         state = drafts[-1] if drafts and self.grammar >= 0 else self.grammar
-        return one, two, self.memory, (len(self.tokens) + len(drafts) + self.off) % 4, state
+        place = (len(self.tokens) + len(drafts) + self.off) % 4
+        return law((one, two, self.memory, place, state), of, hot or self.temperature, cut or self.top_p)
 
     def pick(self, sums: Sequence[float]) -> int:
         return min(bisect(sums, self.rng.random() * sums[-1]), END)
 
-    def drafts(self) -> list[int]:
-        """The drafted chain of a cycle; the first token comes from the forward of the prompt."""
-        found: list[int] = []
-        hot = 1.0 if self.temperature and self.fault == "temperature dropped on drafts" else self.temperature
-        while self.fault is not PLAIN and self.rows and len(found) < CHAIN and not {END, CLOSE} & set(found):
-            found.append(self.pick(law(self.row(found), self.of, hot, self.top_p)[1]))
-        return found
-
     def cycle(self) -> Iterator[tuple[int, bool]]:
-        """The tokens of a cycle, and whether they are accepted drafts."""
-        drafts = self.drafts()
+        """The tokens of a cycle, and whether they are accepted drafts. The prompt gives the first one of a text."""
+        drafts: list[int] = []
+        hot = float(self.temperature > 0 and self.fault == "temperature dropped on drafts")
+        while self.fault is not PLAIN and self.rows and len(drafts) < CHAIN and not {END, CLOSE} & set(drafts):
+            drafts.append(self.pick(self.law(self.of, drafts, hot)[2]))
         for drafted in [*drafts, -1]:
-            logs = logs_of(row := self.row(), "target")
+            draft_logs, q, draft_sums = self.law(self.of if drafts else "target")
+            logs, p, sums = self.law("target", cut=float(drafted >= 0 and self.fault == "top-p on one side"))
             if drafted < 0 and drafts and self.fault == "bonus from the draft":
-                token = self.pick(law(row, self.of, self.temperature, self.top_p)[1])
+                token = self.pick(draft_sums)
             elif self.temperature:
-                token = self.verified(row, drafted)
+                token = self.verified(drafted, p, q) if drafted >= 0 else self.pick(sums)
             else:
                 start = int(self.rng.random() * 90_000)
                 logs = [a + b for a, b in zip(logs, ROUNDING[start : start + len(TEXTS)], strict=True)]
                 token = logs.index(max(logs))
-            hidden = token == drafted and self.fault == "log-probabilities of drafts"
-            logs = logs_of(row, self.of) if hidden else logs
+            logs = draft_logs if token == drafted and self.fault == "log-probabilities of drafts" else logs
             top = () if self.temperature else sorted(range(len(logs)), key=logs.__getitem__)[-5:]
-            self.rows.append((token, {TEXTS[i]: logs[i] for i in (*top, token)}))
+            shown = [{"token": TEXTS[i], "logprob": logs[i]} for i in (token, *top)]
+            self.rows.append(shown[0] | {"top_logprobs": shown})
             self.append(token, token if drafted < 0 else drafted)
             yield token, token == drafted
             if token != drafted:
@@ -151,13 +145,8 @@ class Run:
                 break
         self.off += drafts != [] and drafted < 0 and self.fault == "positions off by one"
 
-    def verified(self, row: Row, drafted: int) -> int:
-        """The token after a row: the drafted one, one from the residual, or one after all drafts."""
-        cut = 1.0 if self.fault == "top-p on one side" and drafted >= 0 else self.top_p
-        p, sums = law(row, "target", self.temperature, cut)
-        if drafted < 0:
-            return self.pick(sums)
-        q, _ = law(row, self.of, self.temperature, self.top_p)
+    def verified(self, drafted: int, p: Sequence[float], q: Sequence[float]) -> int:
+        """The drafted token, or one from the residual."""
         coin = int(self.rng.random() * 256) / 256 if self.fault == "coin of 0" else self.rng.random()
         if coin * q[drafted] <= p[drafted]:
             return drafted
@@ -175,10 +164,8 @@ class Run:
                 if finish:
                     break
         text = text[: min([text.find(stop) for stop in stops if finish == "stop" and stop in text], default=len(text))]
-        rows = [(TEXTS[token], top) for token, top in self.rows if token != END]
-        logs: dict[str, Any] = {"tokens": [one for one, _ in rows], "token_logprobs": [top[one] for one, top in rows]}
-        logs["top_logprobs"] = [top for _, top in rows]
-        return {"model": "tiny", "choices": [{"text": text, "finish_reason": finish, "logprobs": logs}]}
+        rows = [row for row in self.rows if row["token"]]
+        return {"model": "tiny", "choices": [{"text": text, "finish_reason": finish, "logprobs": {"content": rows}}]}
 
 
 @contextmanager
@@ -193,22 +180,19 @@ def serving(
 
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            self.reply(spoil(post([body])[0][0]), streamed=body.get("stream", False))
+            self.reply(spoil(post([body])[0][0]), "data: {}\n\ndata: [DONE]\n\n" if body.get("stream") else "{}")
 
-        def reply(self, value: Any, streamed: bool = False) -> None:
-            text = value if isinstance(value, str) else json.dumps(value)
+        def reply(self, value: Any, layout: str = "{}") -> None:
             self.send_response(value if isinstance(value, int) else 200)
-            self.send_header("Retry-After", "0")
             self.end_headers()
-            self.wfile.write((f"data: {text}\n\ndata: [DONE]\n\n" if streamed else text).encode())
+            self.wfile.write(layout.format(value if isinstance(value, str) else json.dumps(value)).encode())
 
         def log_message(self, format: str, *args: Any) -> None:
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        server.server_close()
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()

@@ -71,7 +71,6 @@ def test_a_folder_has_a_report_of_each_prompt(run: Run) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("./reference",), "give REFERENCE and another run as NOW, got reference"),
         (("--drop", "101%"), "drop must be a number from 1e-06 to 0.999999, got 1.01"),
         (("--drop", "two"), "--drop must be a share such as 2%"),
         (("another",), """must be of one engine, model and drafter, got "model": "another\""""),

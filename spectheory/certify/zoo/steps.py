@@ -121,10 +121,11 @@ def sampler_match(context: Context, rng: Any) -> list[int]:
     return [token, _pick(P[token], _noise(rng))] if token == int(Q[last(context)].argmax()) else [token]
 
 
-def _verify_surest_half(contexts: np.ndarray, rng: Any, *, by_token: bool) -> list[list[int]]:
+def budget_by_drawn_token(contexts: np.ndarray, rng: Any, *, drawn: bool = True) -> list[list[int]]:
+    """Requests share a budget, which goes to the drawn tokens with the largest q, as if they were argmaxes."""
     last_tokens = [last(context) for context in np.maximum(contexts, 0).tolist()]
     drafted = [_pick(Q[token], _noise(rng)) for token in last_tokens]
-    sure = Q[last_tokens, drafted] if by_token else Q[last_tokens].max(axis=1)
+    sure = Q[last_tokens, drafted] if drawn else Q[last_tokens].max(axis=1)
     admitted = np.argsort(np.argsort(-sure)) < len(sure) / 2
     return [
         _kept_or_corrected(P[token], Q[token], draft, rng) if one else [_pick(P[token], _noise(rng))]
@@ -134,12 +135,7 @@ def _verify_surest_half(contexts: np.ndarray, rng: Any, *, by_token: bool) -> li
 
 def budget_before_drawing(contexts: np.ndarray, rng: Any) -> list[list[int]]:
     """Requests share a budget, which goes to the contexts whose draft is surest before a token is drawn. Lossless."""
-    return _verify_surest_half(contexts, rng, by_token=False)
-
-
-def budget_by_drawn_token(contexts: np.ndarray, rng: Any) -> list[list[int]]:
-    """Requests share a budget, which goes to the drawn tokens with the largest q, as if they were argmaxes."""
-    return _verify_surest_half(contexts, rng, by_token=True)
+    return budget_by_drawn_token(contexts, rng, drawn=False)
 
 
 def _specimen(
