@@ -20,6 +20,7 @@ from spectheory.certify.betting import Seen, TwoSamples
 from spectheory.certify.certificate import Verdict, power_of_ten
 from spectheory.certify.completions import Answer, Answers, Body, Client, NoAnswerError, Progress, RefusedError
 from spectheory.certify.probes import AT_ONCE, SUSPECTS, TOKENS, Compared, Scene
+from spectheory.core.errors import InputError
 from spectheory.core.files import owned
 
 MOST = 3000
@@ -82,8 +83,10 @@ def certify_served(
     request takes at most `seconds`. For the others, see `Comparison`; there are at most `MOST` requests.
 
     Raises:
-        InputError: a URL or the file is not usable.
+        InputError: there is no plain server and no file, or a URL or the file is not usable.
     """
+    if "plain" not in urls and not file.exists():
+        raise InputError(f"--server needs --plain, its URL without speculation, or a file of its answers, not {file}")
     posts, most = {side: Client(url, seconds) for side, url in urls.items()}, min(most, MOST)
     with owned(file):
         answers = Answers(posts, most, file, progress)

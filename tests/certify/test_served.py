@@ -187,6 +187,7 @@ def test_without_log_probabilities_margins_are_unknown_and_drawn_answers_decide(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        (["--server", "http://127.0.0.1:9"], "--server needs --plain"),
         (["--server", "127.0.0.1:8000", "--answers", "other.json"], "a server must be a URL such as http"),
         (["--answers", "other.json", "--plain", "http://127.0.0.1:9"], "other.json has something other than answers"),
         ([], "name what to certify, or give --server and --plain"),
