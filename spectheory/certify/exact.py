@@ -38,6 +38,7 @@ from spectheory.certify.subject import (
     Difference,
     Ending,
     NotADistributionError,
+    OutOfReachError,
     Raised,
     Subject,
     compare,
@@ -269,7 +270,8 @@ class _Hunt:
     def search(self, cases: Iterable[Case]) -> Case | None:
         """The simplest case with at least a quarter of the largest total variation, or None if there is no fault."""
         for case in cases:
-            if error := self._tried(case):
+            error = self._tried(case)
+            if error and not isinstance(error, OutOfReachError):
                 self._fail(case, error)
             if self.is_over:
                 return None

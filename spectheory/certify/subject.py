@@ -18,6 +18,7 @@ import numpy as np
 from spectheory.certify.certificate import Case
 from spectheory.certify.guard import CodeEndedError, within
 from spectheory.certify.replays import Replays, imported
+from spectheory.certify.small_worlds import MANY
 from spectheory.core.chance import Branch, BranchError, branches
 from spectheory.core.coins import is_float
 from spectheory.core.draft import Draft, DrawRule
@@ -34,6 +35,13 @@ LEAST_CHANCE = 0.01
 """An error of a smaller probability is not tried again with a generator of NumPy."""
 CALLS = 20
 """Mean number of errors of the code itself in the calls with a generator of NumPy: none has probability e^-20."""
+
+MOST_BRANCHES = 1_000
+"""In a world of many tokens, a draft with more branches, as of code that draws unused tokens, is left out."""
+
+
+class OutOfReachError(Exception):
+    """A draft has too many branches."""
 
 
 class NotADistributionError(InputError):
@@ -166,6 +174,8 @@ def _distribution_of_sampler(sample: Callable[..., tuple[int, int]], seconds: fl
                     f"it raised {type(error).__name__} on random numbers whose values are not fixed, and not on those "
                     f"of numpy.random: {error}"
                 ) from error
+            if len(found) > MOST_BRANCHES and p.shape[1] >= MANY:
+                raise OutOfReachError
             if time.process_time() - start > seconds:
                 raise BranchError(
                     f"its branches did not end within {seconds:g} seconds of processor time, after {len(found):,} calls"

@@ -39,9 +39,9 @@ def loops(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
 
 
 def spoils_the_draft(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
-    """Right, but overwrites the draft that it is given."""
+    """Right, but overwrites the draft that it is given, and draws a token that it does not emit."""
     draft.q[0][:] = 0
-    return 0, rng.choice(len(p[0]), p=p[0])
+    return 0, max(enumerate(rng.choice(len(p[0]), 2, p=p[0])))[1]
 
 
 def wrong_on_one_shape_only(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
