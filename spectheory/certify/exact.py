@@ -270,8 +270,7 @@ class _Hunt:
     def search(self, cases: Iterable[Case]) -> Case | None:
         """The simplest case with at least a quarter of the largest total variation, or None if there is no fault."""
         for case in cases:
-            error = self._tried(case)
-            if error and not isinstance(error, OutOfReachError):
+            if (error := self._tried(case)) and not isinstance(error, OutOfReachError):
                 self._fail(case, error)
             if self.is_over:
                 return None
