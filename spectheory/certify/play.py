@@ -214,7 +214,7 @@ MANY = World.table(
 WORLDS: dict[str, tuple[World, int, tuple[int, ...]]] = {
     "zeros in q": (markov([(1, 1, 3), (2, 3, 3), (4, 2, 1)], [(1, 0, 1), (0, 4, 3), (4, 4, 0)]), 3, (2, 1)),
     "few zeros": (markov([(4, 4, 3), (3, 1, 2), (1, 2, 2)], [(1, 3, 1), (1, 4, 0), (3, 2, 4)]), 3, (1, 1, 1)),
-    "a node of four children": (random_world(4, 2), 4, (4,)),
+    "a node of four children": (random_world(4, 261), 4, (4,)),
     "a chain of five": (random_world(2, 8, agree=3), 2, (1, 1, 1, 1, 1)),
     "three siblings with children": (random_world(3, 4, start=(weighted(1, 1, 4), weighted(1, 1, 1))), 3, (3, 1)),
     "twelve tokens": (MANY, 12, (1,)),
