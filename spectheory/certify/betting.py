@@ -21,7 +21,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy.special import chdtri
 
 from spectheory.core.arrays import Vector, as_distribution
 from spectheory.core.chance import fetched
@@ -226,6 +225,8 @@ class Pairs:
     """
 
     def __init__(self, joints: Sequence[Joint], batch: int, rng: np.random.Generator) -> None:
+        from scipy.special import chdtri
+
         self.rng, self.batch, self.length, self.calls = rng, batch, joints[0].length, 0
         self._edges = [np.cumsum([joint.given[m] for joint in joints], axis=2) for m in range(self.length)]
         self._new = list[np.ndarray]()

@@ -211,9 +211,8 @@ class _Course:
             runs, looks = self.plays[i], len(self.looks)
             bounds = [variation_bound(trial.variation(), trial.runs, looks, self.alpha) for trial in runs.trials]
             self.bounds[i] = min(self.bounds[i], max(bounds))
-            if runs.pairs:
-                bound = variation_bound(*runs.pairs.variation(), looks, self.alpha)
-                self.pair_bounds[i] = min(self.pair_bounds[i], bound)
+            if pairs := runs.pairs:
+                self.pair_bounds[i] = min(self.pair_bounds[i], variation_bound(*pairs.variation(), looks, self.alpha))
             self.turns[i] += 1
 
     def has_passed(self, i: int) -> bool:
