@@ -266,15 +266,13 @@ class StepCertificate:
                      f"probability at most {self.alpha:g}")  # fmt: skip
         found.append(f"total variation: {self.tv_seen:.4f} seen, chance included; at most {self.tv_bound:.4f} at level "
                      f"{self.alpha:g}, {self.tv:g} allowed")  # fmt: skip
-        found += (
-            [f"worlds: {', '.join(self.worlds)}; not covered: longer drafts, larger trees, more tokens"]
-            if self.worlds
-            else []
-        )
-        if (self.batch or 1) > 1:
-            two = f"any two rows of a batch: at most {self.tv_pairs:.4f} from independent, {2 * self.tv:g} allowed"
+        if self.worlds:
+            found.append(f"worlds: {', '.join(self.worlds)}; not covered: longer drafts, larger trees, more tokens")
+        if (self.batch or 1) > 1 and self.verdict is not Verdict.LOSSY:
             hint = "a smaller batch takes fewer runs" if self.tv_pairs >= 2 * self.tv else "not covered: larger groups"
-            found.append(self.dependence or f"{two}; {hint}")
+            found.append(f"any two rows of a batch: at most {self.tv_pairs:.4f} from independent, {2 * self.tv:g} "
+                         f"allowed; {hint}")  # fmt: skip
+        found += [self.dependence] if self.dependence else []
         found += [f"largest deviation: {self.worst}"] if self.worst else []
         return found
 
