@@ -164,13 +164,13 @@ def certify_verifier(
 
 
 def _all_cases(policies: Sequence[DrawPolicy], sizes: Sequence[int] | None, count: int, seed: int) -> Iterator[Case]:
-    """The worlds of all policies, those of flat trees first. Policies of few drafts get more worlds."""
+    """The worlds of all policies but the plain ones, those of flat trees first; more for policies of few drafts."""
     used, few = sizes or SIZES, FEW_DRAFTS // max(1, len({policy.rule for policy in policies}))
     share = max(1, count // max(1, len(policies) * len(used)))
     for policy in sorted(policies, key=max_depth):
         for size in used:
-            drafts = size ** sum(draws_by_depth(policy))
-            yield from cases_of(policy, size, max(share, few // drafts), seed)
+            drafts, plain = size ** sum(draws_by_depth(policy)), plain_case(policy, used).size == size
+            yield from cases_of(policy, size, max(share, few // drafts) - plain, seed)
         if sizes is None and max_depth(policy) * max_draws(policy) <= 2:
             yield from cases_of_many(policy, seed)
 
@@ -199,9 +199,9 @@ class _Hunt:
 
     def prepare(self, policies: Sequence[DrawPolicy], sizes: Sequence[int]) -> list[DrawPolicy]:
         """Find out whether the subject computes with fractions, and return the policies that it refuses."""
-        refused, few = [], [size for size in sorted(sizes) if size <= 3] or [min(sizes)]
+        refused = []
         for policy in policies:
-            case = plain_case(policy, few[-1] if max_depth(policy) == 1 and max_draws(policy) > 2 else few[0])
+            case = plain_case(policy, sizes)
             error = self._tried(case, 1 if self.reached else REPEATS)
             is_refusal = isinstance(error, InputError) and not isinstance(error, NotADistributionError)
             if is_refusal and self.subject.sample is None:

@@ -69,8 +69,10 @@ def _by_depth(policy: DrawPolicy, *pairs: tuple[Vector, Vector]) -> Case:
     return Case(policy, {context: pairs[len(context)] for context in contexts})
 
 
-def plain_case(policy: DrawPolicy, size: int) -> Case:
+def plain_case(policy: DrawPolicy, sizes: Sequence[int]) -> Case:
     """A case whose p has no zeros, and a residual on all tokens but one, which most wrong rules get wrong."""
+    few = [size for size in sorted(sizes) if size <= 3] or [min(sizes)]
+    size = few[-1] if max_depth(policy) == 1 and max_draws(policy) > 2 else few[0]
     weights = [range(1, size + 1), [size * size, *[1] * (size - 2), int(size == 2)]]
     weights = [(19, 80, 1), (0, 2, 3)] if size == 3 else weights  # the fourth sibling can be rejected
     p, q = (np.array([Fraction(weight, sum(of)) for weight in of], dtype=object) for of in weights)
