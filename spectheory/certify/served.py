@@ -83,7 +83,7 @@ def certify_served(
     request takes at most `seconds`. For the others, see `Comparison`; there are at most `MOST` requests.
 
     Raises:
-        InputError: there is no plain server and no file, or a URL or the file is not usable.
+        InputError: there is neither a plain server nor a file of its answers; a URL or the file cannot be used.
     """
     if "plain" not in urls and not file.exists():
         raise InputError(f"--server needs --plain, its URL without speculation, or a file of its answers, not {file}")

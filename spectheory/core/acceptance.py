@@ -40,8 +40,8 @@ class Acceptance(Record):
         trials: how often a node at depth d was accepted, so that one of its children could be; None as `hits`.
         cycles_of: the tree whose cycles were counted, such as the chain that an engine ran; None if every position of
             a text was counted, or if nothing was.
-        drafted_share: the share of all steps that drafted, of which the rates then are; None if the rates are of all
-            steps. Where no n-gram matches, a step drafts nothing.
+        drafted_share: the share of all steps that drafted, if the rates hold for these steps alone; None if they hold
+            for all steps. Where no n-gram matches, a step drafts nothing.
     """
 
     kind: ClassVar[str] = "acceptance"
