@@ -45,8 +45,8 @@ def plays(module, kind):
         return module.rejection_sample(*first, x.target_logits, x.bonus_token_ids, type("", (), metadata)).cpu()
 
     if kind == "greedy":
-        return vllm_play(sample, GREEDY, vocab_size=4, depth=2, length=3, given=lambda context: P)
-    return vllm_play(sample, depth=2, length=3, one_hot=kind == "n-grams")
+        return vllm_play(sample, GREEDY, vocab_size=4, depth=2, length=3, batch=4, given=lambda context: P)
+    return vllm_play(sample, depth=2, length=3, batch=4, one_hot=kind == "n-grams")
 
 
 @pytest.mark.parametrize("kind", ["random", "n-grams", "greedy"])

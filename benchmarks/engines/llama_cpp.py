@@ -45,14 +45,14 @@ URL = f"http://127.0.0.1:{PORT}"
 
 
 def machine(threads: int) -> Gpu:
-    """This machine as a "GPU": bandwidth of a large sum and operations of a large product, the best of five runs."""
+    """This machine as a "GPU": bandwidth of a large dot product, operations of a large product in bfloat16."""
     torch.set_num_threads(threads)
-    numbers, square = torch.ones(2**28, dtype=torch.uint8), torch.ones(2048, 2048)
-    add, multiply = (
-        min(repeat(call, number=1)) for call in (lambda: numbers.view(torch.int64).sum(), lambda: square @ square)
+    numbers, square = torch.ones(2, 2**26), torch.ones(2048, 2048, dtype=torch.bfloat16)
+    read, multiply = (
+        min(repeat(call, number=1, repeat=9)) for call in (lambda: torch.dot(*numbers), lambda: square @ square)
     )
     memory, flops = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"), 2 * 2048**3 / multiply
-    return Gpu("cpu", str(processor()["cpu"]), memory, len(numbers) / add, flops, None, ("measured here",), flops)
+    return Gpu("cpu", str(processor()["cpu"]), memory, numbers.nbytes / read, flops, None, ("measured here",), flops)
 
 
 @contextmanager

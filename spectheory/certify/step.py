@@ -53,8 +53,8 @@ def certify_step(
     could not be run.
 
     With `batch`, the claim is also that the rows of a call are independent of each other (see `betting.Pairs`), and
-    WITHIN that the numbers of any two rows are within 2 `tv` of independent ones: this takes `batch` times the runs, so
-    that 16 rows are enough where more are treated alike. A fault in one row is seen in one of `batch` runs.
+    WITHIN that any two rows are within `tv` of independent ones: this takes `batch` times the runs, so that 16 rows are
+    enough where more are treated alike. A fault in one row is seen in one of `batch` runs.
 
     Args:
         step: function (context, rng) -> tokens that one step emits, at least 1. It may use another random source, as
@@ -117,8 +117,8 @@ def certify_in_worlds(
         subject: name of the step in the certificate.
         cycles: see `certify_step`.
         alpha: maximum probability of either wrong verdict, over all worlds.
-        tv: the step passes if its total variation from the target is below this in every world, and that of two rows
-            of a batch from independent ones below twice this.
+        tv: the step passes if its total variation from the target, and that of any two rows of a batch from
+            independent ones, are below this in every world.
         max_samples: maximum number of runs of the step, over all worlds and contexts.
         seconds: maximum processor time of one call, checked when it returns.
         seed: seed of the random source that the steps get.
@@ -217,7 +217,7 @@ class _Course:
 
     def has_passed(self, i: int) -> bool:
         """Whether a play is within its limit, and nothing says that rows of a batch depend on each other."""
-        is_within = self.bounds[i] < self.limits[i] and self.pair_bounds[i] < 2 * self.limits[i]
+        is_within = max(self.bounds[i], self.pair_bounds[i]) < self.limits[i]
         pairs = self.plays[i].pairs
         return is_within and not (pairs and pairs.is_suspicious) and self.log_pairs() < -math.log(CLEAR)
 

@@ -21,6 +21,8 @@ ROUNDING = 1e-9
 
 MIN_TRIALS = 100
 """Default number of trials that a depth needs. Deeper rows of the table are left out."""
+LEAST_SHARE = 1e-3
+"""The smallest share of steps that draft which is accepted."""
 
 
 @final
@@ -56,7 +58,7 @@ class Acceptance(Record):
 
     def __post_init__(self) -> None:
         check_types(Acceptance, vars(self))
-        check_number("drafted_share", 1 if self.drafted_share is None else self.drafted_share, 1e-3, 1)
+        check_number("drafted_share", 1 if self.drafted_share is None else self.drafted_share, LEAST_SHARE, 1)
         table = check_array("table", self.table)
         if table.dtype.kind not in "iuf":
             raise InputError(f"table must be numbers, got {table.dtype}")

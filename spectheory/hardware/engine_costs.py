@@ -17,10 +17,10 @@ from dataclasses import dataclass, fields
 from functools import cache
 from typing import Literal
 
+from spectheory.core.acceptance import LEAST_SHARE
 from spectheory.core.errors import InputError, unknown
 from spectheory.core.files import shipped
 from spectheory.core.plugins import plugins
-from spectheory.hardware.runs import LEAST_SHARE
 
 ANY = "*"
 """The engine of the table whose numbers hold for every engine that has none of its own."""

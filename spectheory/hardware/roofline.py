@@ -34,6 +34,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from spectheory.core.acceptance import LEAST_SHARE
 from spectheory.core.checks import check_not_negative, check_number, check_types, check_whole
 from spectheory.core.errors import InputError
 from spectheory.core.provenance import Provenance
@@ -42,7 +43,6 @@ from spectheory.hardware.engine_costs import DEFAULT_ENGINE, VOCABULARY, EngineC
 from spectheory.hardware.gpus import CUDA, Gpu
 from spectheory.hardware.hf_config import LARGEST
 from spectheory.hardware.model_config import ModelConfig
-from spectheory.hardware.runs import LEAST_SHARE
 
 TOKENS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 128, 160, 192, 256)
 """The default numbers of tokens of a sequence for which forwards are computed. Between them, the seconds of a dense

@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Self
 
+from spectheory.core.acceptance import LEAST_SHARE
 from spectheory.core.checks import LONGEST, SHORTEST, check_number, check_whole
 from spectheory.core.errors import InputError
 
 KINDS = ("plain", "forward", "speculative")
 """What a run measures: a plain decoding step, one forward of several tokens, or a draft-and-verify cycle."""
 ROUNDING = 1e-6
-LEAST_SHARE = 1e-3
-"""The smallest share of sequences that draft which is accepted."""
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ V = 4
 WORLD = markov_world(V, 3)
 TREE = st.Tree([-1, 0, 0, 1, 1, 2])
 LARGE = 9_001
-SMALL_LEVEL = {"alpha": 1e-2, "tv": 0.05, "cycles": 2}
+SMALL_LEVEL = {"alpha": 1e-2, "tv": 0.1, "cycles": 2}
 """A right step is called lossy with probability at most 1e-2; the seeds are fixed."""
 
 

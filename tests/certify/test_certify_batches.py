@@ -55,11 +55,11 @@ def test_rows_pass_alone_and_in_a_batch_if_every_two_are_compared_often_enough()
     biased = in_batches(lambda contexts, rng: plain(0 * contexts, rng), 3_000, contexts=((2,),))
     assert biased.verdict is Verdict.LOSSY
     assert not biased.dependence
-    single = in_batches(lambda context, rng: plain(np.array([context or (-1,)]), rng)[0], 8_000, batch=None, alpha=0.01)
-    few, many = (in_batches(plain, most, batch=4, alpha=0.01) for most in (5_000, 12_000))
-    assert [found.verdict for found in (single, few, many)] == [Verdict.WITHIN, Verdict.UNDECIDED, Verdict.WITHIN]
-    assert few.tv_bound < few.tv < 0.1 < few.tv_pairs
-    assert 0 == single.tv_pairs < many.tv_pairs < 0.1
+    alone = in_batches(lambda one, rng: plain(np.array([one or (-1,)]), rng)[0], 8_000, batch=None, alpha=0.01)
+    few, many = (in_batches(plain, most, batch=4, alpha=0.01, tv=0.1) for most in (3_000, 8_000))
+    assert [found.verdict for found in (alone, few, many)] == [Verdict.WITHIN, Verdict.UNDECIDED, Verdict.WITHIN]
+    assert few.tv_bound < few.tv < few.tv_pairs
+    assert 0 == alone.tv_pairs < many.tv_pairs < 0.1
 
 
 TOKEN = some.integers(0, 2)
@@ -146,7 +146,7 @@ def test_ids_are_translated_both_ways() -> None:
         tokens = np.where(contexts < 0, -1, contexts // 3_000)
         return plain(tokens, rng) * 3_000
 
-    found = in_batches(step, 20_000, ids=ids, contexts=((), (1, 2)), batch=16, cycles=2, length=3, alpha=0.01, tv=0.08)
+    found = in_batches(step, 20_000, ids=ids, contexts=((), (1, 2)), batch=4, cycles=2, length=3, alpha=0.01, tv=0.08)
     assert found.verdict is Verdict.WITHIN
     wrong = in_batches(lambda *_: np.full((64, 1), 5), 64, ids=ids)
     assert "emitted id 5, to which the target gives probability 0" in wrong.failure
