@@ -45,14 +45,12 @@ URL = f"http://127.0.0.1:{PORT}"
 
 
 def machine(threads: int) -> Gpu:
-    """This machine as a "GPU": bandwidth of a large dot product, operations of a large product in bfloat16."""
+    """This machine as a "GPU": bandwidth of a large sum, operations of a large product in bfloat16."""
     torch.set_num_threads(threads)
-    numbers, square = torch.ones(2, 2**26), torch.ones(2048, 2048, dtype=torch.bfloat16)
-    read, multiply = (
-        min(repeat(call, number=1, repeat=9)) for call in (lambda: torch.dot(*numbers), lambda: square @ square)
-    )
+    numbers, square = torch.ones(2**27), torch.ones(2048, 2048, dtype=torch.bfloat16)
+    add, multiply = (min(repeat(call, number=1, repeat=50)) for call in (numbers.sum, lambda: square @ square))
     memory, flops = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"), 2 * 2048**3 / multiply
-    return Gpu("cpu", str(processor()["cpu"]), memory, numbers.nbytes / read, flops, None, ("measured here",), flops)
+    return Gpu("cpu", str(processor()["cpu"]), memory, numbers.nbytes / add, flops, None, ("measured here",), flops)
 
 
 @contextmanager

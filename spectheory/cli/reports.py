@@ -43,7 +43,6 @@ _NOW = "The same of a later run with the same prompts, in the same order. Defaul
 
 
 def _reports(files: Sequence[str]) -> list[str | Path]:
-    """The texts or paths of the reports."""
     given = standard_input() if STANDARD_INPUT in files else ""
     return [given if file == STANDARD_INPUT else Path(file) for file in files]
 

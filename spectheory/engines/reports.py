@@ -157,5 +157,4 @@ def _listed(report: Report) -> list[str | Path]:
 
 
 def _files(report: Report) -> str:
-    """The names of the files of a report."""
     return ", ".join(str(each) for each in _listed(report) if isinstance(each, Path))

@@ -513,7 +513,6 @@ def _latent(fields: Fields, hidden: int) -> list[Weights]:
 
 
 def _mlp(fields: Fields, hidden: int, width: int, *, routed: bool = False) -> list[Weights]:
-    """One MLP or expert."""
     biased = fields.family.mlp_bias if routed else fields.flag("mlp_bias", fields.family.mlp_bias)
     use: tuple[Use, Use] = ("expert", "expert other") if routed else ("matrix", "other")
     return [

@@ -95,9 +95,14 @@ def schedule(
 
     Raises:
         InputError: `batches` is empty, not increasing whole numbers from 1 on, or more than `MOST_BATCHES`; `context`
-            is outside the measured contexts, or a limit is below 1.
+            is outside the measured contexts, a limit is below 1, or the rates are of a share of the steps.
     """
     check_batches(batches)
+    if (acceptance.drafted_share or 1) < 1:
+        raise InputError(
+            f"acceptance is of the {acceptance.drafted_share:.1%} of steps that draft, and these seconds are of steps "
+            "that all do: plan as `spectheory schedule --draft ngram` does, or take acceptance.of_all_steps"
+        )
     limits, latencies = Limits(max_budget, max_depth, max_fanout), [latency_at(int(batch)) for batch in batches]
     rates = ByRates.of(acceptance) if replays is None else ByRates(acceptance)
     if wrong := [latency for latency in latencies if not isinstance(latency, Latency)]:

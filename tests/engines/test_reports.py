@@ -176,8 +176,7 @@ TRACE = NEWER + "\n0.06.9 T slot print_timing: id  1 | task 0 |      acc per pos
 
 
 @pytest.mark.parametrize(
-    "log",
-    [SLOT, SERVER, TRACE, f"{SLOT}\n{SERVER}\n", f"{NEWER}\n{SERVER}\n", f"{SLOT}\n{OLD_SERVER}\n{LOOKUP}"],
+    "log", [SLOT, SERVER, TRACE, f"{SLOT}\n{SERVER}\n", f"{NEWER}\n{SERVER}\n", f"{SLOT}\n{OLD_SERVER}\n{LOOKUP}"]
 )
 def test_llama_cpp_logs_of_all_builds(log: str) -> None:
     """The line with rates by position is read, and a request does not count twice."""

@@ -91,10 +91,7 @@ def test_provenance_says_that_nothing_was_measured_and_what_the_engine_costs() -
             {"target": "deepseek-v3", "draft": "llama-3.2-1b"},
             "must have the same vocabulary, got 129280 tokens of DeepSeek-V3 for",
         ),
-        (
-            {"target": "eagle3-llama-3.1-8b"},
-            "is a head, not a model: name llama-3.1-8b, on which it was trained",
-        ),
+        ({"target": "eagle3-llama-3.1-8b"}, "is a head, not a model: name llama-3.1-8b, on which it was trained"),
         ({"gpu": None}, "gpu must be a name, such as h100_sxm, or a Gpu, got None"),
         ({"target": None}, "a model must be a shipped name, a path, or a config.json's contents, got None"),
     ],

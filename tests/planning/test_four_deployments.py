@@ -70,11 +70,7 @@ PLAIN: list[tuple[dict[str, Any], dict[int, float], float]] = [
         {4: 10.29, 16: 16.63, 64: 32.99},
         0.35,
     ),
-    (
-        {"gpu": "rtx4090", "target": "llama-3.1-8b-q4_0", "engine": "llama.cpp", "context": 33024},
-        {1: 10.19},
-        0.25,
-    ),
+    ({"gpu": "rtx4090", "target": "llama-3.1-8b-q4_0", "engine": "llama.cpp", "context": 33024}, {1: 10.19}, 0.25),
 ]
 
 

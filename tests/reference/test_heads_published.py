@@ -42,7 +42,7 @@ PUBLISHED: dict[str, tuple[HeadConfig, str, dict[str, tuple[int, ...]]]] = {
             "norm.weight": (5120,),
             "t2d": (151936,),
         },
-    ),
+    )
 }
 """Names and shapes of public checkpoints, facts copied by hand from public code that checks or lists their headers.
  The header is quoted

@@ -47,8 +47,7 @@ def expected(count: int, new_tokens: int) -> list[list[int]]:
 
 @pytest.mark.parametrize(("count", "new_tokens"), [(2, 64), pytest.param(PROMPTS, 128, marks=pytest.mark.deep)])
 @pytest.mark.parametrize(
-    ("draft", "tree"),
-    [pytest.param(draft, tree, id=f"{draft.name}, {name}") for draft, name, tree in TREES],
+    ("draft", "tree"), [pytest.param(draft, tree, id=f"{draft.name}, {name}") for draft, name, tree in TREES]
 )
 def test_greedy_text_is_generates(
     draft: Path, tree: Tree, count: int, new_tokens: int, record_property: Callable[[str, object], None]
