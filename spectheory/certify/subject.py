@@ -107,7 +107,7 @@ def subject_of(given: Any, rules: Sequence[DrawRule] | DrawRule | None, seconds:
     if isinstance(given, Verifier):
         return Subject(name, claimed, _distribution_of_verifier(given, seconds))
     if callable(given):
-        sample = partial(_checked_call, given, seconds)
+        sample = partial(_call, given, seconds)
         return Subject(name, claimed, _distribution_of_sampler(sample, seconds), sample)
     raise InputError(
         f"given must be a Solver, a Verifier or a function verify(draft, p, rng) -> (node, token), got {given!r:.80}: "
@@ -127,9 +127,8 @@ def _distribution_of_verifier(verifier: Verifier, seconds: float) -> Distributio
     return distribution_of
 
 
-def _checked_call(verify: Callable[..., Any], seconds: float, draft: Draft, p: Any, rng: Any) -> tuple[int, int]:
+def _call(verify: Callable[..., Any], seconds: float, draft: Draft, p: Any, rng: Any) -> tuple[int, int]:
     node, token = map(index, within(seconds, verify, draft, p, rng))
-    check_ending(node, token, draft)
     return node, token
 
 
@@ -137,7 +136,7 @@ def _distribution_of_sampler(sample: Callable[..., tuple[int, int]], seconds: fl
     def call(draft: Draft, p: Any, rng: Any) -> tuple[int, int]:
         """A call with arrays of its own."""
         own = Draft._unchecked(draft.tree, draft.tokens, draft.q.copy(), draft.draws, draft.rule)
-        return sample(own, p.copy(), rng)
+        return check_ending(*sample(own, p.copy(), rng), draft)
 
     def returns_numbers(draft: Draft, p: Any, chance: Any) -> bool:
         """Whether calls with a generator of NumPy return: enough calls to see an error of probability `chance`."""
@@ -350,8 +349,9 @@ def _extended(emitted: dict[Context, Any], case: Case) -> dict[Context, Any]:
     return found
 
 
-def check_ending(node: int, token: int, draft: Draft) -> None:
-    """Refuse a node or a token that does not exist."""
+def check_ending(node: int, token: int, draft: Draft) -> tuple[int, int]:
+    """The node and the token. NotADistributionError is raised if one does not exist."""
     for name, given, size in (("token", token, len(draft.q[0])), ("node", node, draft.tree.budget + 1)):
         if not 0 <= given < size:
             raise NotADistributionError(f"the verifier returned {name} {given}, but it must be from 0 to {size - 1}")
+    return node, token

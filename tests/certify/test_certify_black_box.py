@@ -54,6 +54,7 @@ FAULTS: dict[str, dict[str, Any]] = {
     "many tokens at the second level": {"corrects": lambda p, q, node: top(np.maximum(p - q, 0), 20 if node else 64)},
     "ids of the second block": {"corrects": lambda p, q, node: np.maximum(p - q, 0) * (np.arange(len(p)) >> 14 != 1)},
     "ids of more than 15 bits": {"ends": lambda p, node: p[node] * (np.arange(p.shape[1]) < 2**15)},
+    "ids with a sign in 16 bits": {"gives": lambda token: int(np.int64(token).astype(np.int16))},
     "the row before, of a large vocabulary": {"ends": lambda p, node: p[max(0, node - (p.shape[1] > 1024))]},
 }
 
@@ -64,6 +65,7 @@ def test_the_default_run_reaches_faults_that_act_on_few_inputs(fault: str) -> No
     accepts = FAULTS[fault].get("accepts", lambda coin, p, q: coin * q < p)
     corrects = FAULTS[fault].get("corrects", lambda p, q, node: np.maximum(p - q, 0))
     ends = FAULTS[fault].get("ends", lambda p, node: p[node])
+    gives = FAULTS[fault].get("gives", int)
 
     def verify(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
         node, weights = 0, None
@@ -76,7 +78,7 @@ def test_the_default_run_reaches_faults_that_act_on_few_inputs(fault: str) -> No
                 weights = corrects(p[node], draft.q[node], node)
                 weights = weights if weights.any() else p[node]
         weights = ends(p, node) if weights is None else weights
-        return node, rng.choice(len(weights), p=weights / weights.sum())
+        return node, gives(rng.choice(len(weights), p=weights / weights.sum()))
 
     found = st.certify_verifier(verify)
     assert found.verdict is Verdict.LOSSY, found.lines()
