@@ -100,7 +100,7 @@ def schedule(
     check_batches(batches)
     if (acceptance.drafted_share or 1) < 1:
         raise InputError(
-            f"acceptance is of the {acceptance.drafted_share:.1%} of steps that draft, and these seconds are of steps "
+            f"acceptance holds for the {acceptance.drafted_share:.1%} of steps that draft, these seconds for steps "
             "that all do: plan as `spectheory schedule --draft ngram` does, or take acceptance.of_all_steps"
         )
     limits, latencies = Limits(max_budget, max_depth, max_fanout), [latency_at(int(batch)) for batch in batches]

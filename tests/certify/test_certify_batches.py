@@ -35,9 +35,10 @@ OWNERS = {
 """For each row, the one whose random numbers it has."""
 
 
-def shared(contexts: np.ndarray, rng: np.random.Generator, *, owner: np.ndarray) -> np.ndarray:
-    """As `plain`, but rows share random numbers."""
-    edges, coins = np.cumsum(MATRIX, axis=1), rng.random((N, 2))[owner[: len(contexts)]]
+def shared(contexts: np.ndarray, rng: np.random.Generator, *, owner: np.ndarray, calls: float = 1) -> np.ndarray:
+    """As `plain`, but rows share random numbers, in this share of the calls."""
+    edges, own = np.cumsum(MATRIX, axis=1), owner if rng.random() < calls else np.arange(N)
+    coins = rng.random((N, 2))[own[: len(contexts)]]
     first = (coins[:, :1] >= edges[contexts[:, -1]]).sum(axis=1)
     return np.stack([first, (coins[:, 1:] >= edges[first]).sum(axis=1)], axis=1)
 
@@ -48,6 +49,12 @@ def test_noise_shared_between_any_two_rows_is_found_and_named(rows: str) -> None
     found = in_batches(partial(shared, owner=OWNERS[rows]), 8_000, contexts=((), (2,)), batch=N)
     assert found.verdict is Verdict.LOSSY
     assert "rows of a batch depend on each other" in found.dependence
+
+
+def test_noise_shared_in_one_of_ten_calls_does_not_pass() -> None:
+    """Two rows are then off by 0.067 in the squares of `Pairs`, and each alone is right; LOSSY at level 0.01."""
+    step = partial(shared, owner=OWNERS["two far apart"], calls=0.1)
+    assert in_batches(step, 300_000, batch=N, alpha=0.01).verdict is Verdict.LOSSY
 
 
 def test_rows_pass_alone_and_in_a_batch_if_every_two_are_compared_often_enough() -> None:

@@ -79,7 +79,7 @@ def test_a_lookup_that_finds_nothing_verifies_nothing(target: str, batch: int) -
 
 def test_the_share_that_drafts_is_counted_or_usual_and_is_that_of_lookups() -> None:
     counted = replace(CHAIN, drafted_share=0.25)
-    refuses("acceptance is of the 25.0% of steps that draft", place().schedule, counted)
+    refuses("acceptance holds for the 25.0% of steps that draft", place().schedule, counted)
     for engine in ("sglang", "trtllm"):  # they verify as many tokens without a match
         rates, share = place(draft="ngram", engine=engine).of_all_steps(counted)
         assert (rates.table[:, 0].tolist(), share) == ([0.2, 0.7, 0.6], 1.0)
