@@ -97,6 +97,7 @@ def in_one_line(command: Callable[..., None]) -> Callable[..., None]:
         except BrokenPipeError:
             if sys.stdout is not None:
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(141) from None  # that of a command which SIGPIPE ends
         except typer.Exit:
             raise
         except Exception as error:

@@ -73,7 +73,7 @@ def test_a_folder_of_any_name_is_named_as_it_is(files: Run, name: str) -> None:
         ("<&-", {}, 2, "standard input is closed"),
         (">/dev/full", {}, 2, "No space left on device"),
         ("", {"PYTHONIOENCODING": "ascii"}, 0, ""),
-        ("| true; exit ${PIPESTATUS[0]}", {}, 0, ""),
+        ("| true; exit ${PIPESTATUS[0]}", {}, 141, ""),
     ],
 )
 def test_streams_that_are_closed_full_or_ascii(
