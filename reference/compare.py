@@ -1,6 +1,7 @@
 """`compare`: every drafter with every lossless verifier, and transformers' own decoding, on the same prompts.
 
-Tau is predicted by replay on texts of other prompts and measured; tokens a second are measured, in random order.
+Tau is predicted on other prompts, by replay of their texts, or by decoding for drafters that no text determines. Then
+it is measured, with the tokens a second, in random order.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from spectheory import Provenance, Replays, Schedule, Tree
 from spectheory.core.errors import InputError
 from spectheory.core.ratios import clusters
 from spectheory.otlp import solvers
+from spectheory.replay import Replayed
 from spectheory.results.comparison import Compared, Comparison
 from spectheory.verify import Greedy, TopDown, Verifier, name_of, verifiers
 
@@ -40,6 +42,8 @@ RECORD = "comparison.json"
 WARM_UP_TOKENS = 32
 ASSISTED_CHAIN = 5
 """Number of tokens that assisted generation of transformers drafts."""
+DECODED = 12
+"""Number of traced prompts that are decoded to predict a drafter that cannot be replayed."""
 PLAIN, DATASTORE = "plain", "datastore"
 """Names of plain decoding in this loop, with which greedy texts are compared, and of prompt lookup in traced texts."""
 
@@ -149,17 +153,21 @@ def _predicted(
     texts: Replays | None,
     prompts: list[list[int]],
     tokens: list[list[int]],
+    new_tokens: int,
 ) -> Compared:
     """A decoder with its predictions, from the plan of its sampling and the texts `tokens` after some `prompts`."""
     drafter, verifier = one.drafter, one.verifier
     if drafter is None or verifier is None or one.name == DATASTORE:  # its texts are those of the prediction
         return Compared(one.name, None if verifier is None else name_of(verifier), one.sampling.temperature)
-    known, shape = Compared(one.name, name_of(verifier), one.sampling.temperature), drafter.shape
+    known, shape, speed = Compared(one.name, name_of(verifier), one.sampling.temperature), drafter.shape, None
     if isinstance(shape, Tree) and not shape.budget:
         return replace(known, tau=1.0, tau_low=1.0, tau_high=1.0, speed=1 / plan.plain_seconds if plan else None)
     try:
         if shape is None:
-            found = replay_drafter(pair, drafter, prompts, tokens, one.sampling)
+            try:
+                found = replay_drafter(pair, drafter, prompts, tokens, one.sampling)
+            except InputError:  # the text does not determine its cycles
+                found, speed = _decoded(one, prompts[:DECODED], new_tokens)
         elif texts is None:
             return known
         else:
@@ -167,10 +175,18 @@ def _predicted(
     except InputError:  # replay cannot follow it, or the texts are too short for it
         return known
     low, high = found.tau_interval() if clusters(found.cycles) > 1 else (None, None)
-    speed = None
     if plan and isinstance(shape, Tree):
         speed = plan.latency.speedup(shape, found.tau, plan.context, known.verifier) / plan.plain_seconds
     return replace(known, tau=found.tau, tau_low=low, tau_high=high, speed=speed)
+
+
+def _decoded(one: Entrant, prompts: list[list[int]], new_tokens: int) -> tuple[Replayed, float]:
+    """The cycles of a decoder on prompts, and its tokens a second, the median over these."""
+    texts = [one.decode(prompt, new_tokens, number) for number, prompt in enumerate(prompts)]
+    cycles, kept = np.array([[len(text.accepted), sum(text.accepted)] for text in texts]).T
+    accepted = np.bincount([length for text in texts for length in text.accepted])
+    speed = float(np.median([(len(text.tokens) - 1) / text.seconds for text in texts]))
+    return Replayed(cycles + kept, cycles, 0 * cycles, accepted), speed
 
 
 def compare(
@@ -247,7 +263,7 @@ def _running(
         for one in entrants(pair, plan, sampling, settings.seed, tokens):
             names.append(str(one))
             if settings.takes(str(one)) or one.name == PLAIN:
-                yield one, partial(_predicted, one, pair, plan, texts, traced, tokens)
+                yield one, partial(_predicted, one, pair, plan, texts, traced, tokens, settings.new_tokens)
     if not any(map(settings.takes, names)):
         raise InputError(f"no decoder's name contains {settings.only!r:.80}: a valid name is {names[-1]!r}")
 

@@ -28,9 +28,9 @@ class Compared:
         name: the drafter, or `HF` and the method for transformers' own decoding.
         verifier: name of the verifier; None for transformers' own decoding.
         temperature: sampling temperature; 0 is greedy decoding.
-        tau, tau_low, tau_high: tokens per target call by replay, with the limits of the 95% interval; None if replay
-            cannot predict this decoder.
-        speed: tokens per second after the first token, by replay and measured forwards; None if unknown.
+        tau, tau_low, tau_high: tokens per target call by replay, or by decoding where replay cannot follow, with the
+            limits of the 95% interval; None if unknown.
+        speed: tokens per second after the first token, by measured forwards or decoding; None if unknown.
     """
 
     name: str

@@ -79,6 +79,8 @@ def test_every_decoder_writes_the_same_greedy_texts(folder: Path) -> None:
     assert {
         "chain of 5, Greedy",
         "SpecExec, Greedy",
+        "Goose, Greedy",
+        "token recycling, NSS",
         "3 paths of 4, SpecTr",
         "binary tree 2x2x2, Traversal",
     } <= predicted
