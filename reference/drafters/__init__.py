@@ -24,14 +24,7 @@ __all__ = [
     "incompatibility",
 ]
 
-ALL: tuple[DrafterKind, ...] = (
-    static.KIND,
-    drawn.KIND,
-    dynamic.KIND,
-    lookup.KIND,
-    recycling.KIND,
-    goose.KIND,
-)
+ALL: tuple[DrafterKind, ...] = (static.KIND, drawn.KIND, dynamic.KIND, lookup.KIND, recycling.KIND, goose.KIND)
 """Every drafter of this package, with the settings under which it is compared and tested."""
 
 

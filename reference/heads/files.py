@@ -69,11 +69,7 @@ def expected_shapes(config: HeadConfig, layout: str) -> dict[str, tuple[int, ...
 
 
 def read_head(
-    folder: str | Path,
-    *,
-    device: str | torch.device = "cpu",
-    dtype: torch.dtype | None = None,
-    attention: str = "sdpa",
+    folder: str | Path, *, device: str | torch.device = "cpu", dtype: torch.dtype | None = None, attention: str = "sdpa"
 ) -> Head:
     """The head in a folder, in evaluation mode, with weights of type `dtype`, by default as in the file.
 

@@ -144,12 +144,7 @@ class Speculators:
 
     def written(self, config: HeadConfig, dtype: torch.dtype) -> dict[str, Any]:
         """The config.json of a head. Engines choose the number of drafted tokens; the file states three."""
-        proposal = {
-            "accept_tolerance": 0.0,
-            "proposal_type": "greedy",
-            "speculative_tokens": 3,
-            "verifier_accept_k": 1,
-        }
+        proposal = {"accept_tolerance": 0.0, "proposal_type": "greedy", "speculative_tokens": 3, "verifier_accept_k": 1}
         return {
             "architectures": ["Eagle3DraftModel"],
             "draft_vocab_size": config.outputs,

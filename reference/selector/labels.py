@@ -108,13 +108,7 @@ def selector_labels(
             tokens.append(shared.expected_tokens(solving.solver, reader.target_rows(root, shared.trie)))
     known = Features(*(torch.cat(rows).float().cpu() for rows in zip(*features, strict=True)))
     return Labels(
-        space,
-        texts.sampling,
-        verifier,
-        np.array(prompts),
-        known,
-        np.array(tokens, np.float32),
-        pair.fingerprint,
+        space, texts.sampling, verifier, np.array(prompts), known, np.array(tokens, np.float32), pair.fingerprint
     )
 
 
