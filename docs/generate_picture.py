@@ -4,7 +4,7 @@ spectheory trace --count 24 --new-tokens 64 --out build/picture
 sed "s#$PWD/##" build/picture/acceptance.json > docs/picture/acceptance.json
 python docs/generate_picture.py
 
-The tree is the best one of 16 nodes for these rates. The points are the rows of docs/results.md.
+The tree is the best one of 16 nodes for these rates. The points are the records of a real pair.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from matplotlib.figure import Figure
 
 import spectheory as st
 from spectheory.core.files import write_whole
-from spectheory.report.svg import BLUE, GREY, INK, MARKERS, MUTED, styled, to_svg
+from spectheory.report.svg import BLUE, GREY, INK, MUTED, styled, to_svg
 
 DOCS = Path(__file__).parent
 RATES, PICTURE = DOCS / "picture" / "acceptance.json", DOCS / "picture.svg"
 PAGE = runpy.run_path(str(DOCS / "pictures" / "predicted_and_measured.py"))
-MEASURED: dict[str, np.ndarray] = PAGE["rows"](PAGE["PAGE"].read_text(encoding="utf-8"))
+MEASURED: dict[tuple[str, float], np.ndarray] = PAGE["rows"]()
 BUDGET, NAMED = 16, 0.03
 """Nodes of the tree, and the least reach of a node whose label is drawn."""
 
@@ -57,17 +57,16 @@ def draw_tree(axes: Axes, tree: st.Tree, reach: np.ndarray, tau: float) -> None:
 
 
 def draw_points(axes: Axes) -> None:
-    """Measured tau of each combination of drafter and verifier against tau by replay on other prompts."""
+    """Measured tau of each combination of drafter and verifier against tau predicted from other prompts."""
     largest = max(rows[:, [0, 2]].max() for rows in MEASURED.values()) * 1.05
     axes.plot([1, largest], [1, largest], color=MUTED, linewidth=0.8)
-    for marker, (temperature, rows) in zip(MARKERS, MEASURED.items(), strict=False):
+    for (texts, temperature), rows in MEASURED.items():
         style = {"color": PAGE["COLOURS"][temperature], "markersize": 4.5, "alpha": 0.75, "linestyle": "none"}
-        axes.plot(rows[:, 2], rows[:, 0], marker, label=f"temperature {temperature}", **style)
-    axes.set(
-        xlim=(1, largest), ylim=(1, largest), aspect="equal", xlabel="tau predicted by replay", ylabel="tau measured"
-    )
+        label = f"{texts}, T={temperature:g}"
+        axes.plot(rows[:, 2], rows[:, 0], PAGE["MARKERS"][texts], label=label, **style)
+    axes.set(xlim=(1, largest), ylim=(1, largest), aspect="equal", xlabel="tau predicted", ylabel="tau measured")
     axes.set_title(f"{sum(map(len, MEASURED.values()))} measured decoders")
-    axes.legend(loc="upper left")
+    axes.legend(loc="lower right")
     axes.tick_params(color=GREY)
 
 

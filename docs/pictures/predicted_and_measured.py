@@ -1,38 +1,42 @@
-"""Tau that replay predicted from other prompts, beside tau measured; every row of docs/results.md that has both."""
+"""Tau predicted from other prompts, beside tau measured: the records of a real pair in benchmarks/real_pair."""
 
-import re
 from pathlib import Path
 
 import numpy as np
 
 from spectheory.report.svg import BLUE, GREEN, MUTED, ORANGE, panels, styled, to_svg
+from spectheory.results.comparison import Comparison
 
-PAGE = Path(__file__).parent.parent / "results.md"
-TABLE = re.compile(r"^Temperature ([\d.]+): .*\n\n((?:\|.*\n)+)", re.MULTILINE)
-COLOURS = {"0": BLUE, "0.6": ORANGE, "1": GREEN}
+RECORDS = Path(__file__).parents[2] / "benchmarks" / "real_pair"
+COLOURS, MARKERS = {0.0: BLUE, 0.6: ORANGE, 1.0: GREEN}, {"humaneval": "o", "chat": "s"}
 
 
-def rows(page: str) -> dict[str, np.ndarray]:
-    """By temperature: measured tau, half its interval, replayed tau, half its interval."""
+def rows() -> dict[tuple[str, float], np.ndarray]:
+    """By texts and temperature: measured tau, half its interval, predicted tau, half its interval."""
     found = {}
-    for temperature, table in TABLE.findall(page):
-        names, _, *lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table.splitlines()]
-        columns = [names.index(name) + more for name in ("tau", "replay") for more in (0, 1)]
-        cells = [[line[column] for column in columns] for line in lines]
-        found[temperature] = np.array([row for row in cells if not {"", "-"} & set(row)], float)
+    for file in sorted(RECORDS.glob("*.json")):
+        record, texts = Comparison.load(file), file.stem.split("_")[-1]
+        judged = [(i, one) for i, one in enumerate(record.decoders) if one.tau_high is not None and one.tau_high > 1]
+        found[texts, judged[0][1].temperature] = np.array(
+            [(record.tau[i], record.tau_half_width(i), one.tau, (one.tau_high - one.tau_low) / 2) for i, one in judged]
+        )
     return found
 
 
 @styled
 def draw() -> str:
     figure, (axes,) = panels(height_inches=4.2)
-    for temperature, numbers in rows(PAGE.read_text(encoding="utf-8")).items():
-        measured, half, replayed, half_replayed = numbers.T
-        style = {"color": COLOURS[temperature], "linestyle": "none", "marker": "o", "markersize": 3, "elinewidth": 0.7}
-        axes.errorbar(replayed, measured, half, half_replayed, alpha=0.75, label=f"temperature {temperature}", **style)
-    ends = [1.5, 4.1]
+    for (texts, temperature), numbers in rows().items():
+        measured, half, predicted, half_predicted = numbers.T
+        style = {"linestyle": "none", "marker": MARKERS[texts], "markersize": 3, "elinewidth": 0.7, "alpha": 0.75}
+        style |= {"color": COLOURS[temperature], "label": f"{texts}, temperature {temperature:g}"}
+        axes.errorbar(predicted, measured, half, half_predicted, **style)
+    ends = [1, 16]
     axes.plot(ends, ends, color=MUTED, linestyle=":", linewidth=1)
-    axes.set(xlabel="tau that replay predicted from other prompts", ylabel="tau measured", xlim=ends, ylim=ends)
+    axes.set(xlabel="tau predicted from other prompts", ylabel="tau measured", xscale="log", yscale="log", xlim=ends)
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_ticks([1, 2, 3, 4, 6, 8, 12, 16], labels=[1, 2, 3, 4, 6, 8, 12, 16])
+        axis.set_ticks([], minor=True)
     axes.set_title("Predicted beside measured, 95% intervals")
     axes.legend()
-    return to_svg(figure, "Measured tau against tau predicted by replay, with 95% intervals, by temperature")
+    return to_svg(figure, "Measured tau against tau predicted from other prompts, with 95% intervals")
