@@ -6,9 +6,10 @@ it is measured, with the tokens a second, in random order.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -31,7 +32,9 @@ from reference.token_checks import check_context
 from reference.tracing import TraceSettings, read_trace, record_trace
 from spectheory import Provenance, Replays, Schedule, Tree
 from spectheory.core.errors import InputError
+from spectheory.core.files import read_text, write_whole
 from spectheory.core.ratios import clusters
+from spectheory.core.record import parse
 from spectheory.otlp import solvers
 from spectheory.replay import Replayed
 from spectheory.results.comparison import Compared, Comparison
@@ -40,10 +43,9 @@ from spectheory.verify import Greedy, TopDown, Verifier, name_of, verifiers
 RECORD = "comparison.json"
 """Name of the record in the folder of a comparison."""
 WARM_UP_TOKENS = 32
-ASSISTED_CHAIN = 5
-"""Number of tokens that assisted generation of transformers drafts."""
-DECODED = 12
-"""Number of traced prompts that are decoded to predict a drafter that cannot be replayed."""
+ASSISTED_CHAIN, DECODED = 5, 12
+"""Tokens that assisted generation of transformers drafts; traced prompts decoded where replay cannot follow."""
+Traced = tuple[list[list[int]], list[list[int]]]
 PLAIN, DATASTORE = "plain", "datastore"
 """Names of plain decoding in this loop, with which greedy texts are compared, and of prompt lookup in traced texts."""
 
@@ -107,10 +109,9 @@ def entrants(
     for which there is no plan, drafters that need a draft are left out. The datastore holds `texts`.
     """
     alone = pair.draft is None
-    assisted = (
-        {} if alone or isinstance(pair.draft, Head) else {f"HF assisted, {ASSISTED_CHAIN}": {"chain": ASSISTED_CHAIN}}
-    )
-    theirs = {"HF plain": {}, **assisted, "HF prompt lookup": {"lookup": hugging_face.LOOKUP_TOKENS}}
+    theirs = {"HF plain": {}, "HF prompt lookup": {"lookup": hugging_face.LOOKUP_TOKENS}}
+    if not alone and not isinstance(pair.draft, Head):
+        theirs[f"HF assisted, {ASSISTED_CHAIN}"] = {"chain": ASSISTED_CHAIN}
     found = [_theirs(pair, name, options, sampling, seed) for name, options in theirs.items()]
     plain = PlannedTree(Tree.chain(0))
     found.append(_ours(pair, PLAIN, plain, lossless(plain, sampling)[0], sampling, seed))
@@ -147,15 +148,9 @@ def _ours(pair: Pair, name: str, drafter: Drafter, verifier: Verifier, sampling:
 
 
 def _predicted(
-    one: Entrant,
-    pair: Pair,
-    plan: Schedule | None,
-    texts: Replays | None,
-    prompts: list[list[int]],
-    tokens: list[list[int]],
-    new_tokens: int,
+    one: Entrant, pair: Pair, plan: Schedule | None, texts: Replays | None, traced: Traced, new_tokens: int
 ) -> Compared:
-    """A decoder with its predictions, from the plan of its sampling and the texts `tokens` after some `prompts`."""
+    """A decoder with its predictions, from the plan of its sampling and the traced prompts and their texts."""
     drafter, verifier = one.drafter, one.verifier
     if drafter is None or verifier is None or one.name == DATASTORE:  # its texts are those of the prediction
         return Compared(one.name, None if verifier is None else name_of(verifier), one.sampling.temperature)
@@ -165,9 +160,9 @@ def _predicted(
     try:
         if shape is None:
             try:
-                found = replay_drafter(pair, drafter, prompts, tokens, one.sampling)
+                found = replay_drafter(pair, drafter, *traced, one.sampling)
             except InputError:  # the text does not determine its cycles
-                found, speed = _decoded(one, prompts[:DECODED], new_tokens)
+                found, speed = _decoded(one, traced[0][:DECODED], new_tokens)
         elif texts is None:
             return known
         else:
@@ -189,6 +184,15 @@ def _decoded(one: Entrant, prompts: list[list[int]], new_tokens: int) -> tuple[R
     return Replayed(cycles + kept, cycles, 0 * cycles, accepted), speed
 
 
+def _predictions(file: Path, predict: Sequence[Callable[[], Compared]]) -> tuple[Compared, ...]:
+    """What is predicted for each decoder. The file keeps it, so that an interrupted comparison does not begin anew."""
+    known = [Compared(**one) for one in parse(read_text(file), str(file))] if file.exists() else []
+    for one in predict[len(known) :]:
+        known.append(one())
+        write_whole(file, json.dumps([asdict(each) for each in known], indent=1))
+    return tuple(known)
+
+
 def compare(
     folder: Path,
     pair: Pair,
@@ -200,9 +204,9 @@ def compare(
 ) -> Comparison:
     """Compare decoders on `prompts`, and predict their tau from texts after the prompts `traced`.
 
-    The traces, the measured forwards and the record are kept in `folder`, which is empty or holds the same comparison:
-    an interrupted one continues after its last whole prompt. `done` is called with the number of texts that this call
-    has decoded, and of all that it decodes.
+    Traces, measured forwards, predictions and the record are kept in `folder`, which is empty or holds the same
+    comparison: an interrupted one continues after its last whole prompt. `done` is called with the number of
+    texts that this call has decoded, and of all that it decodes.
 
     Raises:
         InputError: there are no prompts, they do not fit the context with their texts, no decoder has the wanted name,
@@ -233,7 +237,8 @@ def compare(
         if record is not None:
             check_same(record.provenance, here)
         first = 0 if record is None else len(record.cycles)
-        decoders = record.decoders if record else tuple(predict() for _, predict in running)
+        kept = folder / f"predicted-{short_hash([here.identity, here.machine])}.json"
+        decoders = record.decoders if record else _predictions(kept, [predict for _, predict in running])
         for one in every if first < len(prompts) else ():
             one.decode(prompts[-1], min(settings.new_tokens, WARM_UP_TOKENS), len(prompts))
         total, counted = settings.rounds * len(every) * (len(prompts) - first), count(1)
@@ -263,7 +268,7 @@ def _running(
         for one in entrants(pair, plan, sampling, settings.seed, tokens):
             names.append(str(one))
             if settings.takes(str(one)) or one.name == PLAIN:
-                yield one, partial(_predicted, one, pair, plan, texts, traced, tokens, settings.new_tokens)
+                yield one, partial(_predicted, one, pair, plan, texts, (traced, tokens), settings.new_tokens)
     if not any(map(settings.takes, names)):
         raise InputError(f"no decoder's name contains {settings.only!r:.80}: a valid name is {names[-1]!r}")
 
