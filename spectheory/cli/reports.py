@@ -119,7 +119,8 @@ def guard(
         rows.append((name, f"{old.value:.3f}", f"{new.value:.3f}", shown, said))
     verdict, at = verdicts[0]
     console.print(Text(f"{verdict} after {at} of {len(before.numerators)} prompts", style="bold"))
-    console.print(TextTable("", ("tau, and rates by position", "reference", "now", "change", "verdict"), tuple(rows)))
+    header = ("tau, and rates by position", "reference", "now", "change, 95%", "verdict")
+    console.print(TextTable("", header, tuple(rows)))
     levels = f"FELL, and HELD (less than {drop} is lost), are wrong with probability at most {alpha:g} each."
     console.print(f"{levels}\n{power}", soft_wrap=True)
     raise typer.Exit(("HELD", "FELL", "UNDECIDED").index(verdict))
