@@ -61,11 +61,9 @@ def _best_drafts(planned: Schedule) -> Iterator[str]:
     for row in off[:1]:
         speedups = Fitting(planned).chain_speedups[row, 1:]
         best, error, rate = float(speedups.max()), planned.time_error(row), paying_rate(planned, row)
-        what = (
-            f"the best chain, of {speedups.argmax() + 1}, is {best:.2f}x{_ends(best, error)} as fast as plain decoding"
-        )
+        it = f"the best chain, of {speedups.argmax() + 1}, is {best:.2f}x{_ends(best, error)} as fast as plain decoding"
         pays = "no rate makes a chain pay" if rate is None else f"chains pay from a rate of {rate:.2f} at all positions"
-        yield f"Off at batch {planned.batches[row]}: {what}; {pays}."
+        yield f"Off at batch {planned.batches[row]}: {it}; {pays}."
 
 
 def _measurement(planned: Schedule) -> Iterator[str]:

@@ -80,9 +80,7 @@ def test_tau_of_one_chain_and_a_gpu_in_a_file_are_planned_with(tmp_path: Path) -
     refused(run_plan(Path("tau=4.1@3")), "tau of chain 3 must be from 1 to 4, got 4.1")
     off = succeeded(run_plan(Path("0.3"), "--batch", "1,256", "--engine", "vllm")).output
     assert "#49548" in off
-    refused(
-        run_plan(Path("0.7"), "--gpu", tmp_path / "own.json"), "own.json must have one GPU with mem_gb, mem_bw_gb_s"
-    )
+    refused(run_plan(Path("0.7"), "--gpu", tmp_path / "own.json"), "own.json must have one GPU with mem_gb, mem_bw")
 
 
 HEAD = ["--draft", "eagle3-llama-3.1-8b"]
