@@ -22,9 +22,9 @@ def advice(planned: Schedule) -> list[str]:
 
 def _stated(planned: Schedule) -> Iterator[str]:
     """What the chain with a stated tau gives at the first batch size at which the plan runs another one."""
-    rates, rows = planned.acceptance, range(len(planned.batches))
-    chain = None if planned.is_replayed or rates.trials is not None else rates.cycles_of
-    for row in [] if chain is None else [row for row in rows if planned.option(row).tree != chain][:1]:
+    chain = None if planned.is_replayed or planned.acceptance.trials is not None else planned.acceptance.cycles_of
+    row = next((row for row in range(len(planned.batches)) if planned.option(row).tree != chain), None)
+    if chain is not None and row is not None:
         speedup = Option(chain).speedup(planned.rates, planned.latencies[row], planned.context)
         ends = _ends(speedup, planned.time_error(row))
         yield f"The chain of {chain.budget} with this tau gives {speedup:.2f}x{ends} at batch {planned.batches[row]}."
