@@ -86,7 +86,7 @@ def certify_served(
         InputError: there is neither a plain server nor a file of its answers; a URL or the file cannot be used.
     """
     if "plain" not in urls and not file.exists():
-        raise InputError(f"--server needs --plain, its URL without speculation, or a file of its answers, not {file}")
+        raise InputError(f"--server needs --plain, its URL without speculation, or its --answers: there is no {file}")
     posts, most = {side: Client(url, seconds) for side, url in urls.items()}, min(most, MOST)
     with owned(file):
         answers = Answers(posts, most, file, progress)

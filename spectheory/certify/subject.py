@@ -128,7 +128,11 @@ def _distribution_of_verifier(verifier: Verifier, seconds: float) -> Distributio
 
 
 def _call(verify: Callable[..., Any], seconds: float, draft: Draft, p: Any, rng: Any) -> tuple[int, int]:
-    node, token = map(index, within(seconds, verify, draft, p, rng))
+    found = within(seconds, verify, draft, p, rng)
+    try:
+        node, token = map(index, found)
+    except (TypeError, ValueError):
+        raise TypeError(f"verify must return (node, token), two whole numbers, got {found!r:.80}") from None
     return node, token
 
 

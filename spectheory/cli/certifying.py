@@ -28,10 +28,8 @@ _RULE = (
     f"Rule by which drafts are drawn, one of {_RULE_NAMES}; may be repeated. Default: the object's own `rules`, else "
     "IID."
 )
-_SHAPE = (
-    "Draft tree as the number of draws per node at each depth, such as 2,1; may be repeated. Default: all small trees."
-)
-_CASES = "Number of random worlds to enumerate; each tree and vocabulary size has at least one. With a server: prompts."
+_SHAPE = "Draft tree as draws per node at each depth, such as 2,1; may be repeated. Default: all small trees."
+_CASES = "Number of random worlds to enumerate; trees of few drafts have more, each has one. With a server: prompts."
 _TOLERANCE = "Enumeration: total variation that passes as WITHIN, for code that computes in low precision."
 _TV = "Black-box test: the step passes if its total variation from the target is below this in each world."
 _ALPHA = "Maximum probability of a wrong verdict where runs are sampled; 1e-6, or 1e-3 for a server."

@@ -47,7 +47,7 @@ def demo(
     if traced + count > (there := len(load_prompts(source.prompts or HELD_OUT))) > 1:
         traced = max(1, there * 4 // 5)
         count = there - traced
-    names = f"target {model_name(files.names[0])}, draft {model_name(files.names[1])}"
+    names = f"target: {model_name(files.names[0])}, draft: {model_name(files.names[1])}"
     console.print(f"{names}; {traced} prompts are traced, {count} decoded")
     prompts = source.encoded(files, 0, traced + count)
     models, said = files.load(), []

@@ -249,17 +249,13 @@ def schedule(
         if lookup_named(draft) is None:
             raise InputError(f"--drafted-share is for ngram and suffix, got --draft {draft}: leave it out")
         acceptance = replace(acceptance, drafted_share=drafted_share)
-    prompt, answer, *_ = [None, None] if lengths is None else [*numbers("--lengths", lengths, float), None]
+    pair = [None, None] if lengths is None else numbers("--lengths", lengths, float)
+    if len(pair) != 2:
+        raise InputError(f"--lengths must be PROMPT,ANSWER, such as 512,256, got {lengths!r:.80}")
+    only = contexts[0] if len(contexts) == 1 else None
+    engine = next(iter(names_of(output.engine)), None)
     place = Deployment(
-        gpu,
-        target,
-        draft,
-        gpus,
-        contexts[0] if len(contexts) == 1 else None,
-        engine=next(iter(names_of(output.engine)), None),
-        prompt_tokens=prompt,
-        output_tokens=answer,
-        costs=costs,
+        gpu, target, draft, gpus, only, engine=engine, prompt_tokens=pair[0], output_tokens=pair[1], costs=costs
     )
     with progress("trees") as tell:
         limits = {"max_budget": max_budget, "max_depth": max_depth, "replays": trace}

@@ -119,7 +119,8 @@ def guard(
         rows.append((name, f"{old.value:.3f}", f"{new.value:.3f}", shown, said))
     verdict, at = verdicts[0]
     console.print(Text(f"{verdict} after {at} of {len(before.numerators)} prompts", style="bold"))
-    console.print(TextTable("", ("tau, and rates by position", "reference", "now", "change", "verdict"), tuple(rows)))
+    header = ("tau, and rates by position", "reference", "now", "change, 95%", "verdict")
+    console.print(TextTable("", header, tuple(rows)))
     levels = f"FELL, and HELD (less than {drop} is lost), are wrong with probability at most {alpha:g} each."
     console.print(f"{levels}\n{power}", soft_wrap=True)
     raise typer.Exit(("HELD", "FELL", "UNDECIDED").index(verdict))
@@ -179,8 +180,9 @@ def diagnose(
         if each.plan is not None and engines.engine_of(source).exporter:
             with suppress(InputError):  # a draft that the engine cannot run, or that no record names
                 export = engines.export(each.plan, engines.engine_of(source).name)
-                settings = export.lines(notes=None if explain else 0)
-        for line in _shown(each, settings, explain):
+                files = [f"  {name}:\n{text.rstrip()}" for name, text in export.files.items()]
+                settings = [*export.lines(notes=None if explain else 0), *files]
+        for line in _shown(each, settings, explain or (times is not None and each.plan is None)):
             console.print(Text(line) if isinstance(line, str) else line, soft_wrap=isinstance(line, str))
 
 
@@ -212,6 +214,6 @@ def _shown(found: engines.Diagnosis, settings: Sequence[str], explain: bool) -> 
     parts = {name: (s, getattr(found.predicted, name)) for name, s in asdict(found.observed).items()}
     cells = {name: [MISSING if s is None else f"{1e3 * s:.2f}" for s in both] for name, both in parts.items()}
     rows = [(name, *both) for name, both in cells.items() if set(both) - {MISSING, "0.00"}]
-    yield TextTable("", ("ms of a cycle", "observed", "predicted"), tuple(rows))
-    if explain:
-        yield from (Text(f"note: {note}") for note in found.notes)
+    if rows:
+        yield TextTable("", ("ms of a cycle", "observed", "predicted"), tuple(rows))
+    yield from (Text(f"note: {note}") for note in found.notes if explain)

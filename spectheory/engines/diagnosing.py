@@ -77,7 +77,7 @@ class Diagnosis:
         if self.best_speedup < 1.005:
             return f"Keep the current drafts: no chain is predicted to be faster. A chain of {best}: {fast}."
         what = f"Draft {best} token{'s' * (best > 1)} a cycle" if best else "Turn speculation off"
-        return f"{what}: {fast}, {self.best_speedup:.2f}x as fast as now."
+        return f"{what}: {fast} and {self.best_speedup:.2f}x the current drafts."
 
     def to_dict(self) -> dict[str, Any]:
         """The figures for JSON, without the plan."""

@@ -64,8 +64,8 @@ def stated_rates(text: str) -> Acceptance:
     >>> stated_rates("tau=2.533@3").table[:, 0].round(3).tolist()
     [0.7, 0.7, 0.7]
     """
-    if not re.fullmatch(r"tau=(\d{1,9}\.?\d*@\d{1,9},?)+", text):
-        raise InputError(f"a stated tau must have the length of its chain, such as tau=2.7@3, got {text!r:.80}")
+    if not re.fullmatch(r"tau=(\d{1,9}\.?\d*@\d{1,3},?)+", text):
+        raise InputError(f"tau must be given with its chain of at most 999, such as tau=2.7@3, got {text!r:.80}")
     points = [(int(length), float(tau)) for tau, length in re.findall(r"([\d.]+)@(\d+)", text)]
     for (before, low), (length, tau) in pairwise([(0, 1.0), *points]):
         if not before < length or not low <= tau <= low + length - before:

@@ -82,23 +82,24 @@ def export(
         table = [[item.first_batch, item.last_batch, item.length] for item in ranges]
         config["num_speculative_tokens_per_batch_size"] = table
         notes = [
-            "vLLM ignores the table when data parallel > 1; full CUDA graphs need Model Runner V2",
             "Model Runner V2 ignored the table and drafted the longest chain (#51510, fix #57053 open in 2026-09)",
+            "vLLM ignores the table when data parallel > 1; full CUDA graphs need Model Runner V2",
         ]
         if any(item.length == 0 for item in ranges):
-            notes.append("a user saw throughput collapse at the batch size where the table turns to 0 (#49548, open)")
+            notes[0] += "; a user saw throughput collapse where the table turns to 0 (#49548, open)"
     if method == "ngram":
         notes.append("add prompt_lookup_max, and prompt_lookup_min, to the config")
     return Export("vLLM", key, ("--speculative-config", json.dumps(config)), {}, tuple(notes))
 
 
 def _fitted(fitting: Fitting, version: str) -> Export:
-    """The fastest chains by batch size."""
+    """The fastest chains by batch size. If some are off, the note that a runner drafts all the same comes first."""
     method = fitting.of_family(METHODS)
     found = fitting.chains(at_most(MAX_SPEC_LEN), f"vLLM verifies, of up to {MAX_SPEC_LEN} tokens")
     parallel = fitting.family in PARALLEL
     made = export(found.runs, version=version, method=method, model=fitting.loaded, parallel=parallel)
-    return made.after(*fitting.notes(found))
+    on = all(item.length for item in found.runs)
+    return made.after(*fitting.notes(found)) if on else replace(made, notes=made.notes + fitting.notes(found))
 
 
 PREFIX = "vllm:spec_decode_num_"

@@ -137,7 +137,7 @@ def repository(name: str) -> str | None:
     if name.lower() not in model_names():
         return None
     host, source = "huggingface.co/", _shipped(name.lower())["source"]
-    return source.removeprefix(host).split()[0].rstrip(",") if source.startswith(host) else None
+    return source.removeprefix(host).split()[0].rstrip(",:") if source.startswith(host) else None
 
 
 @cache

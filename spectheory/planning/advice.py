@@ -21,10 +21,10 @@ def advice(planned: Schedule) -> list[str]:
 
 
 def _stated(planned: Schedule) -> Iterator[str]:
-    """What the chain with a stated tau gives at the last batch size, if the plan runs another one."""
-    rates, row = planned.acceptance, len(planned.batches) - 1
-    chain = None if planned.is_replayed or rates.trials is not None else rates.cycles_of
-    if chain is not None and planned.option(row).tree != chain:
+    """What the chain with a stated tau gives at the first batch size at which the plan runs another one."""
+    chain = None if planned.is_replayed or planned.acceptance.trials is not None else planned.acceptance.cycles_of
+    row = next((row for row in range(len(planned.batches)) if planned.option(row).tree != chain), None)
+    if chain is not None and row is not None:
         speedup = Option(chain).speedup(planned.rates, planned.latencies[row], planned.context)
         ends = _ends(speedup, planned.time_error(row))
         yield f"The chain of {chain.budget} with this tau gives {speedup:.2f}x{ends} at batch {planned.batches[row]}."
@@ -61,11 +61,9 @@ def _best_drafts(planned: Schedule) -> Iterator[str]:
     for row in off[:1]:
         speedups = Fitting(planned).chain_speedups[row, 1:]
         best, error, rate = float(speedups.max()), planned.time_error(row), paying_rate(planned, row)
-        what = (
-            f"the best chain, of {speedups.argmax() + 1}, is {best:.2f}x{_ends(best, error)} as fast as plain decoding"
-        )
+        it = f"the best chain, of {speedups.argmax() + 1}, is {best:.2f}x{_ends(best, error)} as fast as plain decoding"
         pays = "no rate makes a chain pay" if rate is None else f"chains pay from a rate of {rate:.2f} at all positions"
-        yield f"Off at batch {planned.batches[row]}: {what}; {pays}."
+        yield f"Off at batch {planned.batches[row]}: {it}; {pays}."
 
 
 def _measurement(planned: Schedule) -> Iterator[str]:

@@ -251,7 +251,7 @@ class Fitting:
         if batches[0] > 1:
             notes.append(f"batch sizes below {batches[0]} use the chain for batch size {batches[0]}")
         if len(fitted.runs) > 1 and (np.diff(batches) > 1).any():
-            notes.append("batch sizes between planned ones use the chain for the smaller one")
+            notes[0] += "; batch sizes between planned ones use the chain for the smaller one"
         return (*notes, *self._replayed_with(self.schedule.chain_choice))
 
     def notes_at_first(self, found: Tree | PlannedEnvelope | int, *, alone: bool = False) -> tuple[str, ...]:

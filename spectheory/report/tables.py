@@ -135,7 +135,8 @@ def acceptance_rows(acceptance: Acceptance, max_depth: int = 6, max_rank: int = 
     axes = ((depths, acceptance.depths, "depths"), (ranks, acceptance.ranks, "ranks"))
     cut = [f"{shown} of {total} {axis}" for shown, total, axis in axes if shown < total]
     return TextTable(
-        title="Acceptance: % of visits in which the child of each rank is accepted",
+        title="Acceptance: % of visits in which the child of each rank is accepted"
+        + ", ± at 95%" * (trials[0] != MISSING),
         header=("depth", *(f"#{r}" for r in range(ranks)), "any", "trials"),
         rows=tuple((name, *row, n) for name, row, n in zip(names, cells.tolist(), trials, strict=True)),
         note=f"{' and '.join(cut)} shown" if cut else "",

@@ -125,6 +125,7 @@ def test_every_shape_that_is_called_covered_was_looked_at() -> None:
     ("verify", "verdict", "message"),
     [
         (raises, Verdict.UNDECIDED, "raised KeyError in raises, certified.py line"),
+        (lambda *_: 7, Verdict.UNDECIDED, "verify must return (node, token), two whole numbers, got 7"),
         (returns_late, Verdict.UNDECIDED, "did not return within 1 seconds of processor time"),
         (draws_forever, Verdict.UNDECIDED, "draws more than 10,000 times in one branch"),
         (leaves_the_tree, Verdict.LOSSY, "returned node 77, but it must be from 0 to 1"),

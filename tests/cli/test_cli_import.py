@@ -60,10 +60,8 @@ def flat(text: str) -> str:
 
 
 def test_a_diagnosis_shows_observed_beside_predicted(samples: Run) -> None:
-    result = succeeded(
-        samples("diagnose", "llama.cpp-log", "llama-server.log", "--batch", 1, *HEAD[:5], "llama-3.2-1b")
-    )
-    shown = result.stdout
+    log = "llama.cpp-log", "llama-server.log", "--batch", 1
+    shown = succeeded(samples("diagnose", *log, *HEAD[:5], "llama-3.2-1b")).stdout
     assert shown.startswith("Draft 2 tokens a cycle: predicted 1.39x (")
     assert "Now: llama.cpp, tau 2.67, 8 drafted tokens a cycle, batch 1, 0.40x computed plain decoding" in flat(shown)
     assert "rates 0.65, 0.64, 0.60" in flat(shown)
@@ -76,6 +74,9 @@ def test_a_diagnosis_shows_observed_beside_predicted(samples: Run) -> None:
     assert found["predicted"]["cycle"] is None
     large = ("--gpu", "h100_sxm", "--target", "llama-3.3-70b", "--draft", "eagle3", "--gpus", 4)
     assert "computed plain decoding" in flat(succeeded(samples("diagnose", *SCRAPES, *large)).stdout)
+    assert "(--batch)" in succeeded(samples("diagnose", "vllm-log", "vllm-chain.log", *HEAD)).stdout
+    trtllm = succeeded(samples("diagnose", "trtllm-stats", "trtllm-stats.jsonl", *HEAD)).stdout
+    assert "max_draft_len: 4" in trtllm.split("speculative_config.yaml:")[1]
 
 
 def test_forward_times_come_from_records_or_from_models_and_not_from_both(samples: Run) -> None:

@@ -52,12 +52,9 @@ def run_plan(rates_file: Path, *arguments: object) -> Result:
 
 def test_bad_deployments_and_engines_that_cannot_are_refused_in_one_line(rates_file: Path) -> None:
     refused(run_plan(rates_file, "--batch", "one"), "--batch must name sizes like 1:256 or 1,8,64, got 'one'")
-    refused(
-        run_plan(rates_file, "--context", "1m"), "--context must be a number of tokens like 4096 or a range like 1k"
-    )
-    refused(
-        run_plan(rates_file, "--context", "4k:1k"), "contexts must be increasing whole numbers from 1 on, got [4096"
-    )
+    refused(run_plan(rates_file, "--context", "1m"), "--context must be a number of tokens like 4096 or a range")
+    refused(run_plan(rates_file, "--context", "4k:1k"), "contexts must be increasing whole numbers from 1 on, got")
+    refused(run_plan(rates_file, "--lengths", "5,5,5"), "--lengths must be PROMPT,ANSWER, such as 512,256, got '5,5")
     refused(run_plan(rates_file, "--batch", "5:1"), "batches must be increasing whole numbers from 1 on")
     refused(run_plan(rates_file, "--gpu", "h10"), "unknown GPU 'h10': did you mean")
     refused(run_plan(rates_file, "--batch", 4000), "or a shorter context, a larger GPU")
@@ -68,10 +65,10 @@ def test_bad_deployments_and_engines_that_cannot_are_refused_in_one_line(rates_f
 
 
 def test_tau_of_one_chain_and_a_gpu_in_a_file_are_planned_with(tmp_path: Path) -> None:
-    """The chain of the stated tau has this tau and its speedup is said, if the plan runs another one."""
+    """The chain of the stated tau has this tau and its speedup is said, first where the plan runs another one."""
     for card, text in (("own.csv", "mem_gb,mem_bw_gb_s,bf16_dense_tflops\n80,3350,989"), ("own.json", "[1]")):
         (tmp_path / card).write_text(text)
-    sizes = "--gpu", tmp_path / "own.csv", "--batch", 8, *HEAD
+    sizes = "--gpu", tmp_path / "own.csv", "--batch", "8,64", *HEAD
     planned = Schedule.from_dict(json.loads(succeeded(run_plan(Path("tau=2.7@3"), *sizes, "--json")).stdout))
     assert planned.rates.tau(st.Tree.chain(3)) == pytest.approx(2.7)
     own = st.Deployment("h100_sxm", "llama-3.1-8b", "eagle3").latency(8)
@@ -81,9 +78,9 @@ def test_tau_of_one_chain_and_a_gpu_in_a_file_are_planned_with(tmp_path: Path) -
     assert planned.tree.budget != 3
     assert said in " ".join(shown.split())
     refused(run_plan(Path("tau=4.1@3")), "tau of chain 3 must be from 1 to 4, got 4.1")
-    refused(
-        run_plan(Path("0.7"), "--gpu", tmp_path / "own.json"), "own.json must have one GPU with mem_gb, mem_bw_gb_s"
-    )
+    off = succeeded(run_plan(Path("0.3"), "--batch", "1,256", "--engine", "vllm")).output
+    assert "#49548" in off
+    refused(run_plan(Path("0.7"), "--gpu", tmp_path / "own.json"), "own.json must have one GPU with mem_gb, mem_bw")
 
 
 HEAD = ["--draft", "eagle3-llama-3.1-8b"]

@@ -124,7 +124,7 @@ def test_the_fastest_length_is_that_of_the_rates_and_forward_times() -> None:
     assert found.answer.startswith(f"Draft {found.best_length} tokens a cycle: predicted ")
     slow = one("sglang-log", times=latency(level=30.0))
     assert (slow.best_length, slow.best_speedup) == (0, pytest.approx(0.1 / (2.5 / 135)))
-    assert slow.answer.startswith("Turn speculation off: predicted 1.00x plain decoding, ")
+    assert slow.answer.startswith("Turn speculation off: predicted 1.00x plain decoding and ")
     assert one("llama.cpp-log").predicted.cycle is None
 
 

@@ -23,4 +23,4 @@ def test_a_head_is_named_by_its_kind_and_its_target() -> None:
     tuned = published_rates("eagle3:meta-llama/Llama-3.1-8B-Instruct")
     assert (tuned.table == published_rates("EAGLE3:llama-3.1-8b").table).all()
     refuses("unknown published rates 'eagle3:llama-3.1-70b': did you mean", published_rates, "eagle3:llama-3.1-70b")
-    refuses("must have the length of its chain, such as tau=2.7@3, got .tau=9.", stated_rates, "tau=9")
+    refuses("must be given with its chain of at most 999, such as tau=2.7@3, got .tau=9@1", stated_rates, "tau=9@1000")

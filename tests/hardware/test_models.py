@@ -12,7 +12,7 @@ from hypothesis import strategies as hs
 
 from spectheory.hardware.gpus import gpu, gpu_names
 from spectheory.hardware.model_config import ModelConfig
-from spectheory.hardware.models import draft_of, model, model_names
+from spectheory.hardware.models import draft_of, model, model_names, repository
 from spectheory.planning.deployment import Deployment
 from tests.hardware.tiny_configs import LLAMA, TINY
 from tests.helpers import known, refuses
@@ -59,6 +59,7 @@ def test_the_longest_context_is_scaled_as_the_rope_says(change: dict[str, Any], 
 
 def test_models_are_found_by_their_repository() -> None:
     assert model("meta-llama/Llama-3.1-8B") is model("llama-3.1-8b")
+    assert repository("kimi-k2.5") == "moonshotai/Kimi-K2.5"
     tuned = {
         "meta-llama/Llama-3.1-70B-Instruct": "llama-3.1-70b",
         "RedHatAI/Qwen3-32B-FP8-dynamic": "qwen3-32b-fp8",
