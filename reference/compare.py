@@ -42,10 +42,10 @@ from spectheory.verify import Greedy, TopDown, Verifier, name_of, verifiers
 
 RECORD = "comparison.json"
 """Name of the record in the folder of a comparison."""
-WARM_UP_TOKENS = 32
-ASSISTED_CHAIN, DECODED = 5, 12
-"""Tokens that assisted generation of transformers drafts; traced prompts decoded where replay cannot follow."""
+WARM_UP_TOKENS, ASSISTED_CHAIN, DECODED = 32, 5, 12
+"""Tokens of a warm-up, those that transformers' own chain has, and prompts decoded where replay cannot follow."""
 Traced = tuple[list[list[int]], list[list[int]]]
+Progress = Callable[[int, int], None]
 PLAIN, DATASTORE = "plain", "datastore"
 """Names of plain decoding in this loop, with which greedy texts are compared, and of prompt lookup in traced texts."""
 
@@ -184,10 +184,11 @@ def _decoded(one: Entrant, prompts: list[list[int]], new_tokens: int) -> tuple[R
     return Replayed(cycles + kept, cycles, 0 * cycles, accepted), speed
 
 
-def _predictions(file: Path, predict: Sequence[Callable[[], Compared]]) -> tuple[Compared, ...]:
+def _predictions(file: Path, predict: Sequence[Callable[[], Compared]], done: Progress) -> tuple[Compared, ...]:
     """What is predicted for each decoder. The file keeps it, so that an interrupted comparison does not begin anew."""
     known = [Compared(**one) for one in parse(read_text(file), str(file))] if file.exists() else []
     for one in predict[len(known) :]:
+        done(len(known), len(predict))
         known.append(one())
         write_whole(file, json.dumps([asdict(each) for each in known], indent=1))
     return tuple(known)
@@ -200,13 +201,13 @@ def compare(
     prompts: list[list[int]],
     settings: CompareSettings,
     *,
-    done: Callable[[int, int], None] = lambda finished, total: None,
+    done: Progress = lambda finished, total: None,
 ) -> Comparison:
     """Compare decoders on `prompts`, and predict their tau from texts after the prompts `traced`.
 
     Traces, measured forwards, predictions and the record are kept in `folder`, which is empty or holds the same
-    comparison: an interrupted one continues after its last whole prompt. `done` is called with the number of
-    texts that this call has decoded, and of all that it decodes.
+    comparison: an interrupted one continues after its last whole prompt. `done` is called with the number of decoders
+    that are predicted, then with that of texts that this call has decoded, and with how many there are in all.
 
     Raises:
         InputError: there are no prompts, they do not fit the context with their texts, no decoder has the wanted name,
@@ -238,7 +239,7 @@ def compare(
             check_same(record.provenance, here)
         first = 0 if record is None else len(record.cycles)
         kept = folder / f"predicted-{short_hash([here.identity, here.machine])}.json"
-        decoders = record.decoders if record else _predictions(kept, [predict for _, predict in running])
+        decoders = record.decoders if record else _predictions(kept, [predict for _, predict in running], done)
         for one in every if first < len(prompts) else ():
             one.decode(prompts[-1], min(settings.new_tokens, WARM_UP_TOKENS), len(prompts))
         total, counted = settings.rounds * len(every) * (len(prompts) - first), count(1)

@@ -35,7 +35,7 @@ class _TimeIsUpError(Exception):
 
 
 def compare(folder: Path, pair: Pair, rows: list[list[int]], settings: CompareSettings, ends: float) -> None:
-    """Compare decoders of a pair; a third of the prompts is traced."""
+    """Compare decoders of a pair; a share of the prompts is traced."""
 
     def done(finished: int, total: int) -> None:
         if time.perf_counter() > ends:

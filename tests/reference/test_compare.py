@@ -149,7 +149,7 @@ def test_an_interrupted_comparison_goes_on_after_the_last_prediction_or_whole_pr
         raise KeyboardInterrupt
 
     def stop(finished: int, total: int) -> None:
-        assert total == 4
+        assert total == 4 or finished < total == 2
         if finished == 3:
             raise KeyboardInterrupt
 
