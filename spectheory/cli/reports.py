@@ -119,8 +119,7 @@ def guard(
         rows.append((name, f"{old.value:.3f}", f"{new.value:.3f}", shown, said))
     verdict, at = verdicts[0]
     console.print(Text(f"{verdict} after {at} of {len(before.numerators)} prompts", style="bold"))
-    header = ("tau, and rates by position", "reference", "now", "change, 95%", "verdict")
-    console.print(TextTable("", header, tuple(rows)))
+    console.print(TextTable("", ("tau, rates by position", "reference", "now", "change, 95%", "verdict"), tuple(rows)))
     levels = f"FELL, and HELD (less than {drop} is lost), are wrong with probability at most {alpha:g} each."
     console.print(f"{levels}\n{power}", soft_wrap=True)
     raise typer.Exit(("HELD", "FELL", "UNDECIDED").index(verdict))
@@ -144,9 +143,7 @@ def diagnose(
     gpus: Gpus = Deployment.gpus,
     latency: Annotated[
         list[Path] | None,
-        typer.Option(
-            help="Latency record, from `profile` or `calibrate --latency-out`, instead of --gpu. Can be repeated."
-        ),
+        typer.Option(help="Latency record, of `profile` or `calibrate --latency-out`, in place of --gpu; or several."),
     ] = None,
     tree: Annotated[
         str | None,
@@ -206,8 +203,10 @@ def _shown(found: engines.Diagnosis, settings: Sequence[str], explain: bool) -> 
     more = "" if explain else " More with --explain."
     yield Text("Now: " + f"{found.engine} {found.model}".strip() + f", {', '.join(said)}.{more}")
     if found.plan is not None:
-        if differ := other_models(found.plan.acceptance.provenance, found.plan.latency.provenance):
-            yield Text(f"Careful: {differ}.")
+        off = (found.observed.cycle or 0) / (found.predicted.cycle or 1)
+        careful = [other_models(found.plan.acceptance.provenance, found.plan.latency.provenance)]
+        careful += [f"a cycle takes {off:.1f} times as long as predicted, so the plan may err"] * (off > 1.5)
+        yield from (Text(f"Careful: {what}.") for what in careful if what)
         yield schedule_rows(found.plan, explained=explain)
         yield from settings
         yield from map(Text, advice(found.plan))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -64,10 +65,9 @@ def test_a_diagnosis_shows_observed_beside_predicted(samples: Run) -> None:
     shown = succeeded(samples("diagnose", *log, *HEAD[:5], "llama-3.2-1b")).stdout
     assert shown.startswith("Draft 2 tokens a cycle: predicted 1.39x (")
     assert "Now: llama.cpp, tau 2.67, 8 drafted tokens a cycle, batch 1, 0.40x computed plain decoding" in flat(shown)
-    assert "rates 0.65, 0.64, 0.60" in flat(shown)
+    assert re.search(r"rates 0.65, 0.64, 0.60.* Careful: a cycle takes [2-9]\.\d times as long as", flat(shown))
     assert "--spec-draft-n-max 2" in shown
-    parts = ["draft", "verification", "overhead", "cycle", "plain"]
-    assert [line.split()[0] for line in shown.splitlines()[-5:]] == parts
+    assert " ".join(line.split()[0] for line in shown.splitlines()[-5:]) == "draft verification overhead cycle plain"
     plain = [value for side in ("before", "after") for value in ("--plain", f"vllm-off-{side}.prom")]
     (found,) = json.loads(succeeded(samples("diagnose", *SCRAPES, *plain, "--json")).stdout)
     assert found["speedup"] == pytest.approx(found["tau"] * found["observed"]["plain"] / found["observed"]["cycle"])
