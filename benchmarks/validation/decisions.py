@@ -69,7 +69,7 @@ def break_evens(predictions: Sequence[Prediction]) -> list[BreakEven]:
         if len(own) > 2 and crossed:
             row = own[0].row
             widths = np.array([sizes.get((class_of(one.row), row.source), inf) for one in own])
-            name = f"{row.source}: {row.draft}, {row.engine} on {row.gpu}"
+            name = f"{row.source}: {row.draft} of {row.depth}, {row.engine} on {row.gpu}"
             found.append(BreakEven(name, tuple(map(exp, crossed)), _ranges(batches, predicted, widths)))
     return found
 
