@@ -1,6 +1,6 @@
 """What predictions are for: on/off decisions and what wrong ones lose, and the batch sizes at which drafts stop paying.
 
-A break-even is where a speedup crosses 1 between two batch sizes of a sweep, of one deployment and one shape. Between
+A break-even is where a speedup crosses 1 between two batches of a sweep: one deployment, shape and note. Between
 batch sizes, the logarithm of the speedup is linear in the logarithm of the batch. The predicted ranges are the batch
 sizes at which 1 is within the band of the predicted speedup; a range that the sweep cuts has an open end.
 """
@@ -56,7 +56,7 @@ def break_evens(predictions: Sequence[Prediction]) -> list[BreakEven]:
     sweeps: dict[tuple[object, ...], list[Prediction]] = defaultdict(list)
     for one in predictions:
         if one.row.gain is not None and one.seconds.cycle is not None:
-            sweeps[*one.row.deployment, one.row.depth, one.row.nodes].append(one)
+            sweeps[*one.row.deployment, one.row.depth, one.row.nodes, one.row.note].append(one)
     sizes, found = bands(predictions), []
     for own in sweeps.values():
         own.sort(key=lambda one: one.row.batch)
@@ -69,7 +69,7 @@ def break_evens(predictions: Sequence[Prediction]) -> list[BreakEven]:
         if len(own) > 2 and crossed:
             row = own[0].row
             widths = np.array([sizes.get((class_of(one.row), row.source), inf) for one in own])
-            name = f"{row.source}: {row.draft}, {row.engine} on {row.gpu}"
+            name = f"{row.source}: {row.draft} of {row.depth}, {row.engine} on {row.gpu}"
             found.append(BreakEven(name, tuple(map(exp, crossed)), _ranges(batches, predicted, widths)))
     return found
 

@@ -53,7 +53,7 @@ LARGE = 0.15
 """A run with a larger residual contradicts the roofline, or other runs."""
 NOTABLE = 0.05
 """A number that has moved by this share is worth showing."""
-RATES = ("bandwidth_share", "cache_share", "flops_share", "packed_flops_share")
+RATES = ("bandwidth_share", "cache_share", "state_share", "flops_share", "packed_flops_share")
 """The shares by which all times that are not stated in seconds are divided."""
 PLAIN_ONLY = "no run unpacked the weights for several tokens: add a run with speculation"
 

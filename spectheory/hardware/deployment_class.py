@@ -47,8 +47,8 @@ def deployment_class(
         return "plain steps in serving"
     if packed:
         return PACKED
-    if target.shape.moe_layers:
-        return "MoE, one GPU"
+    if target.shape.linear_layers or target.shape.moe_layers:
+        return "linear attention, one GPU" if target.shape.linear_layers else "MoE, one GPU"
     if target.linear_bytes < 2 or batch > 64:
         return "other formats or batches"
     return "dense 16-bit, one request" if batch == 1 else "dense, batch 2 to 64"

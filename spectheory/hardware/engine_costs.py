@@ -70,6 +70,7 @@ class EngineCosts:
         flops_share: share of the dense peak of operations per second.
         low_precision_share: the same for multiplications in fp8, int8 and fp4, relative to 16 bit.
         cache_share: share of the peak bandwidth while the KV cache is read.
+        state_share: the same while the state of a layer with linear attention is kept for tokens after the first.
         memory_share: share of the memory that weights and KV cache may fill; activations and graphs need the rest.
         expert_share: the bandwidth share of experts, relative to other weights.
         low_precision_expert_share: the bandwidth share of experts in fp8, int8 or fp4 that are multiplied as they are,
@@ -81,6 +82,7 @@ class EngineCosts:
         layer_seconds: overhead of a layer in a forward.
         moe_layer_seconds: overhead of a layer with experts, besides `layer_seconds`.
         linear_layer_seconds: overhead of a layer with linear attention, besides `layer_seconds`: its kernels are more.
+        state_seconds: what each token after the first adds to it.
         eager_seconds: time of the host to launch a layer, if launches are not captured in a graph; 0 if they are.
         reduce_seconds, reduce_gpu_seconds: an all-reduce of tensor parallelism, and what each GPU adds to it; a layer
             has two.
@@ -105,6 +107,7 @@ class EngineCosts:
     flops_share: float
     low_precision_share: float
     cache_share: float
+    state_share: float
     memory_share: float
     expert_share: float
     low_precision_expert_share: float
@@ -113,6 +116,7 @@ class EngineCosts:
     layer_seconds: float
     moe_layer_seconds: float
     linear_layer_seconds: float
+    state_seconds: float
     eager_seconds: float
     reduce_seconds: float
     reduce_gpu_seconds: float

@@ -6,21 +6,18 @@
               + sum over drafted levels of (draft forward + level)
 
 The terms are added. The classical roofline takes the larger of two terms instead, so tokens cost nothing as long as the
-reading of the weights takes longer than the operations (up to 295 tokens for Llama-3.1-8B on an H100). That is not what
-is measured: in the fit of SpecDecode-Bench to vLLM on an H100, a forward of Llama-3.1-8B takes 5.7 % longer with 16
-tokens, 23 % with 64 and 105 % with 295. A sum has this form.
+reading of the weights takes longer than the operations (up to 295 tokens for Llama-3.1-8B on an H100). But in a fit of
+SpecDecode-Bench to vLLM, 16 tokens take 5.7 % longer than one, 64 take 23 %, and 295 take 105 %: a sum has this form.
 
 Multiplications in FP4 are the exception: their kernels read the next weights while they multiply, so the shorter of the
-two times overlaps with the longer one. With the overlap, a share of the peak that is fitted to forwards of 364 tokens
-elsewhere predicts the speedups and the forwards of 3,000 tokens that TensorRT Edge-LLM states for NVFP4
-(docs/validation.md); with a sum, the forwards take up to twice as long as predicted.
+two times overlaps with the longer one. A share of the peak that is fitted to forwards of 364 tokens elsewhere then
+predicts the speedups and the forwards of 3,000 tokens that TensorRT Edge-LLM states for NVFP4 (docs/validation.md).
 
 A layer with linear attention reads its state once in a forward, and writes it after each token: an engine keeps the
 state of every verified row, to go on from the one of the last accepted token (SGLang, vLLM, llama.cpp, MLX).
 
-Each weight is read once in a forward. Of the input embeddings only the rows of the tokens are read, and of the experts
-only the ones that the tokens use together. Every term is linear in the context, except for layers with a window, so
-the mean context serves for a distribution of contexts.
+Each weight is read once in a forward; of the input embeddings only the rows of the tokens, and of the experts only the
+ones that the tokens use together. Every term is linear in the context, but for windows, so the mean context serves.
 
 Source: SpecDecode-Bench/simulator, predictor.py, Llama8BH100; the fit in docs/validation.md.
 """
@@ -114,9 +111,8 @@ class Roofline:
         """The terms of `forward_seconds`, in seconds.
 
         They are `weights`, `experts`, `operations`, `cache`, `layers`, `communication`, and two more. `overlap`, at
-        most 0, is the time in which kernels read weights and multiply at once. `launches` is the time by which the host
-        needs longer to launch the layers than the GPU to compute them. If the layers are split over GPUs, the host
-        waits at each layer, so all of its time is added.
+        most 0, is the time in which kernels read weights and multiply at once. `launches` is what the host needs longer
+        to launch the layers than the GPU to compute them; if they are split over GPUs, all of it, as the host waits.
 
         Args:
             model: the model that computes the forward.
@@ -140,14 +136,14 @@ class Roofline:
         layers += shape.linear_layers * costs.linear_layer_seconds
         kernels = self._kernels(model, together)
         shards = 1 if self.parallel == "layers" else self._cache_shards(model)
-        states = n * shape.state_bytes
+        kept = (cached + shape.state_bytes) / costs.cache_share + (n - 1) * shape.state_bytes / costs.state_share
         parts = {
             "weights": weights,
             "experts": experts,
             "operations": kernels + together * (whole - short) / flops,
             "overlap": np.zeros(n.shape),
-            "cache": self._sequences * (cached + states) / (costs.cache_share * bandwidth * shards),
-            "layers": np.full(n.shape, layers),
+            "cache": self._sequences * kept / (bandwidth * shards),
+            "layers": layers + (n - 1) * shape.linear_layers * costs.state_seconds,
             "communication": self._communication(model, together),
         }
         if model.arithmetic == "fp4" and self._own_peak(model) is not None:

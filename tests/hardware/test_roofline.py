@@ -54,15 +54,14 @@ def test_the_fit_on_an_h100_is_reproduced() -> None:
 )
 @settings(deadline=None, derandomize=True, max_examples=150)
 def test_more_work_takes_longer_and_more_gpus_less(name: str, batch: int, context: int, tokens: int, gpus: int) -> None:
-    free = dict.fromkeys((name for name in vars(COSTS) if name.endswith("_seconds")), 0.0)
+    free = {name: 0.0 for name in vars(COSTS) if name.endswith("_seconds")}
     quiet = dataclasses.replace(COSTS, reduce_seconds=0, reduce_gpu_seconds=0)
     place, sizes = Roofline(BOUNDLESS, gpus, batch, context, quiet), model(name)
 
     def seconds(place: Roofline, tokens: int = tokens) -> float:
         return float(place.forward_seconds(sizes, [tokens])[0])
 
-    now = seconds(place)
-    ceilings = [part[0] for part in place.forward_parts(sizes, [tokens]).values()]
+    now, ceilings = seconds(place), [part[0] for part in place.forward_parts(sizes, [tokens]).values()]
     assert 0 < max(ceilings) <= now < seconds(place, tokens + 1)
     assert now < seconds(dataclasses.replace(place, batch=batch + 1))
     assert now <= seconds(dataclasses.replace(place, context=context + 1000))
@@ -72,7 +71,8 @@ def test_more_work_takes_longer_and_more_gpus_less(name: str, batch: int, contex
     whole, half = (Roofline(card, gpus, batch, context, bare) for card in (BOUNDLESS, doubled))
     assert seconds(half) == pytest.approx(seconds(whole) / 2)
     layers = sizes.shape.layers * COSTS.layer_seconds + sizes.shape.moe_layers * COSTS.moe_layer_seconds
-    layers += 3 / 4 * sizes.shape.layers * COSTS.linear_layer_seconds if sizes.shape.state_bytes else 0
+    linear = COSTS.linear_layer_seconds + (tokens - 1) * COSTS.state_seconds if sizes.shape.state_bytes else 0
+    layers += 3 / 4 * sizes.shape.layers * linear
     loads = {k: place.forward_parts(sizes, [tokens])[k][0] - whole.forward_parts(sizes, [tokens])[k][0] for k in KEYS}
     assert loads["layers"] == pytest.approx(layers)
     assert seconds(place) == pytest.approx(seconds(whole) + sum(loads.values()))

@@ -59,7 +59,7 @@ def test_provenance_says_that_nothing_was_measured_and_what_the_engine_costs() -
     assert {name: facts[name] for name in vars(costs)} == vars(costs)
     assert "the costs of the engine (sglang@0.5) were given" in stamp.assumptions
     (said,) = [one for one in st.Latency.roofline(**PAIR).provenance.assumptions if "costs of vllm" in one]
-    assert re.search(r"\d+ of 27 numbers are fitted to \d+ sources", said)
+    assert re.search(r"\d+ of 29 numbers are fitted to \d+ sources", said)
     split = st.Latency.roofline(**PAIR, gpus=4, lengths=(64, 1)).provenance.facts
     assert (split["parallel"], split["prefill_tokens"]) == ("tensor", 64.0)
     assert "aiconfigurator" in str(facts["gpu_sources"])

@@ -249,6 +249,8 @@ def test_decisions_and_break_evens_are_counted() -> None:
     gains = {2: ("2", 1.0), 8: ("1.25", 0.9), 32: ("0.8", 0.5)}
     sweep = [off_by(row(**MEASURED | {"batch": str(n), "measured_speedup": g}), p) for n, (g, p) in gains.items()]
     elsewhere = [off_by(row(**MEASURED | {"source": name, "batch": "4"}), 1.2) for name in "abc"]
+    other_text = [replace(one, row=replace(one.row, note="another text")) for one in sweep]
+    assert len(break_evens([*sweep, *other_text, *elsewhere])) == 2
     (found,) = break_evens([*sweep, *elsewhere])
     assert found.measured == (pytest.approx(16),)
     slope = np.log(1.35 / 0.75) / np.log(4)
