@@ -20,7 +20,7 @@ def rows() -> dict[tuple[str, float], np.ndarray]:
         found[texts, judged[0][1].temperature] = np.array(
             [(record.tau[i], record.tau_half_width(i), one.tau, (one.tau_high - one.tau_low) / 2) for i, one in judged]
         )
-    return found
+    return dict(sorted(found.items(), key=lambda one: one[0][::-1]))
 
 
 @styled
