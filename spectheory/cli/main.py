@@ -147,6 +147,7 @@ def _about(
     """Options that come before the name of the command."""
     SHOW_TRACEBACK.set(traceback)
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")  # of transformers, for the weights of each model
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # threads of torch that wait busily slow each other threefold
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
