@@ -161,8 +161,8 @@ def diagnose(
     Without forward times, from --gpu or --latency, it shows only what it does now.
     """
     named = (gpu, target, draft)
-    if any(named) and (latency or not all(named)):
-        raise InputError("give --gpu, --target and --draft together, or --latency instead of all three")
+    if (any(named) or gpus > 1) and (latency or not all(named)):
+        raise InputError("give --gpu, --target and --draft together, also with --gpus, or --latency instead")
     times = None if not latency else [Latency.load(path) for path in latency]
     if gpu and target and draft:
         times = Deployment(gpu, target, draft, gpus, engine=engines.timed_engine(source))

@@ -85,8 +85,8 @@ def test_forward_times_come_from_records_or_from_models_and_not_from_both(sample
     (found,) = json.loads(succeeded(samples("diagnose", *log, "--latency", "8.json", "--json")).stdout)
     assert found["nodes"] == 15
     assert found["predicted"]["draft"] > 0
-    message = "give --gpu, --target and --draft together, or --latency instead of all three"
+    message = "give --gpu, --target and --draft together, also with --gpus, or --latency instead"
     refused(samples("diagnose", *log, *HEAD, "--latency", "8.json"), message)
-    refused(samples("diagnose", *log, "--gpu", "h100_sxm"), message)
+    refused(samples("diagnose", *log, "--gpus", "2"), message)
     refused(samples("diagnose", *log[:-1], "9:15"), "--tree must be K, like 5, or NODES:LEVELS, like 60:6, at most")
     refused(samples("diagnose", "vllm-metrics", "sglang.log"), "the metrics must be in Prometheus's text format")
