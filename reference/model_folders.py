@@ -251,6 +251,8 @@ def _undecodable(config: Any) -> str | None:
     """Why a model cannot read a tree, because of its layers or because it ignores positions; None if it can."""
     if getattr(config, "alibi", False) or config.model_type == "gpt_neo":
         return "counts distances in rows (ALiBi, or the local layers of GPT-Neo)"
+    if hasattr(config, "type_vocab_size"):
+        return "is an encoder, of the family of BERT"
     if config.get_text_config() is not config:
         return "reads more than text"
     if not {*(getattr(config, "layer_types", None) or ())} <= {"full_attention", "sliding_attention"}:

@@ -19,6 +19,7 @@ from torch import Generator
 from transformers import (
     AutoModelForCausalLM,
     AutoTokenizer,
+    BertConfig,
     BloomConfig,
     FalconConfig,
     Gemma2Config,
@@ -54,8 +55,6 @@ PLAYED = not torch.cuda.is_available()
 PROMPTS = ([7], [int(token) for token in np.random.default_rng(0).integers(VOCABULARY, size=30)])
 
 GREEDY = [drafter for kind in ALL for drafter in kind.greedy()]
-
-
 ARCHITECTURES = ("llama", "qwen3", "gpt2")
 WINDOWED = ("gemma3", "mistral")
 KINDS = ["sliding_attention", "full_attention"]
@@ -67,7 +66,7 @@ SHAPE: dict[str, Any] = {
     "num_key_value_heads": 2,
     "max_position_embeddings": CONTEXT,
 }
-LONGROPE = {"rope_type": "longrope", "short_factor": [1.0] * 8, "long_factor": [4.0] * 8, "rope_theta": 1e4}
+ROPE = {"rope_type": "longrope", "rope_theta": 1e4, "short_factor": [1.0] * 8, "long_factor": [4.0] * 8}
 
 
 @dataclass(frozen=True)
@@ -106,7 +105,7 @@ def config_of(architecture: str, vocabulary: int = VOCABULARY) -> PreTrainedConf
         return GPT2Config(n_positions=CONTEXT, n_embd=64, n_layer=2, n_head=4, **ends)
     shape = SHAPE | {"tie_word_embeddings": True}
     if architecture == "phi3":
-        return Phi3Config(**shape, **ends, rope_parameters=LONGROPE, original_max_position_embeddings=16)
+        return Phi3Config(**shape, **ends, pad_token_id=0, rope_parameters=ROPE, original_max_position_embeddings=16)
     if architecture == "gemma3":
         return Gemma3TextConfig(**shape, **ends, head_dim=16, sliding_window=8, layer_types=KINDS)
     if architecture == "mistral":
@@ -278,6 +277,7 @@ def test_models_without_sdpa_are_loaded_eager(tiny_folders: Path, tmp_path: Path
         (FalconConfig(hidden_size=32, num_attention_heads=4, num_hidden_layers=1, alibi=True), "counts distances in"),
         (GPTNeoConfig(hidden_size=32, num_heads=4, num_layers=1, attention_types=[[["local"], 1]]), "local layers of"),
         (Qwen3Config(num_hidden_layers=1, layer_types=["chunked_attention"]), "layers without attention to the text"),
+        (BertConfig(is_decoder=True), "is an encoder"),
         (Gemma3Config(), "reads more than text"),
         (Gemma4TextConfig(**SHAPE, layer_types=KINDS, head_dim=8), "has keys of several sizes"),
     ],
