@@ -51,10 +51,9 @@ def generate(
         pair.require_draft_model("assisted generation of transformers")
     options: dict[str, Any] = {} if chain is None else {"assistant_model": pair.draft}
     watch = _Watch()
-    drawing: dict[str, Any] = {"do_sample": False}
+    drawing: dict[str, Any] = {"do_sample": not sampling.greedy}
     if not sampling.greedy:
-        drawing = {"do_sample": True, "temperature": sampling.temperature, "top_p": sampling.top_p}
-        drawing["top_k"] = sampling.top_k or 0
+        drawing |= {"temperature": sampling.temperature, "top_p": sampling.top_p, "top_k": sampling.top_k or 0}
     ours = GenerationConfig(
         max_new_tokens=new_tokens,
         eos_token_id=sorted(pair.stop_tokens) or None,

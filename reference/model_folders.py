@@ -89,10 +89,8 @@ class ModelFiles:
                 f"{self.role} {self.name} sets its attention to {model.config._attn_implementation!r}, asked for "
                 f"{self.attention!r}: remove _attn_implementation from its config.json"
             )
-        absent = sorted(loading["missing_keys"])
-        if absent:
-            some = ", ".join(absent[:3])
-            raise PairError(f"{self.role} {self.name} lacks the weights {some} and so is damaged: fetch it anew")
+        if absent := ", ".join(sorted(loading["missing_keys"])[:3]):
+            raise PairError(f"{self.role} {self.name} lacks the weights {absent} and so is damaged: fetch it anew")
         read_windows(model)
         return model
 
@@ -125,6 +123,8 @@ def open_model(
         empty = AutoModelForCausalLM.from_config(config, attn_implementation=attention, trust_remote_code=False)
     if "position_ids" not in signature(empty.forward).parameters:
         raise PairError(f"{role} {name} takes no position_ids, which a tree needs: use another architecture")
+    if len({weight.shape for key, weight in empty.named_parameters() if key.endswith(".k_proj.weight")}) > 1:
+        raise PairError(f"{role} {name} has keys of several sizes, which the cache does not support: use another model")
     need = sum(weight.numel() for weight in empty.parameters()) * dtype.itemsize
     on_gpu = torch.device(device).type == "cuda"
     available = torch.cuda.mem_get_info(device)[0] if on_gpu and torch.cuda.is_available() else available_bytes()
@@ -249,8 +249,10 @@ def _settings(file: Path) -> dict[str, Any]:
 
 def _undecodable(config: Any) -> str | None:
     """Why a model cannot read a tree, because of its layers or because it ignores positions; None if it can."""
-    if getattr(config, "alibi", False):
-        return "counts distances in rows (ALiBi)"
+    if getattr(config, "alibi", False) or config.model_type == "gpt_neo":
+        return "counts distances in rows (ALiBi, or the local layers of GPT-Neo)"
+    if hasattr(config, "type_vocab_size"):
+        return "is an encoder, of the family of BERT"
     if config.get_text_config() is not config:
         return "reads more than text"
     if not {*(getattr(config, "layer_types", None) or ())} <= {"full_attention", "sliding_attention"}:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -82,7 +81,7 @@ class Pair:
     @property
     def context(self) -> int:
         """Maximum number of tokens of a text in both models."""
-        return shortest_context(model.config for model in self.models)
+        return min(context_of(model.config) for model in self.models)
 
     @property
     def stop_tokens(self) -> frozenset[int]:
@@ -103,10 +102,9 @@ class Pair:
     @property
     def stamp(self) -> dict[str, Any]:
         """Fields for a provenance: names, device, dtype and attention, on which times and rounding depend."""
-        attention = self.target.config._attn_implementation
-        target, draft = self.names[0], None if self.draft is None else self.names[1]
+        draft, attention = None if self.draft is None else self.names[1], self.target.config._attn_implementation
         placement = {"device": str(self.device), "dtype": str(self.target.dtype), "attention": attention}
-        return {"target": target, "draft": draft, **placement}
+        return {"target": self.names[0], "draft": draft, **placement}
 
 
 def weights_hash(*models: torch.nn.Module) -> str:
@@ -147,7 +145,7 @@ class PairFiles:
     @property
     def context(self) -> int:
         """Maximum number of tokens of a text in both models; that of the target if the draft is a head."""
-        return shortest_context(one.config for one in (self.target, self.draft) if isinstance(one, ModelFiles))
+        return min(context_of(one.config) for one in (self.target, self.draft) if isinstance(one, ModelFiles))
 
     def load(self) -> Pair:
         """Read the weights.
@@ -170,8 +168,7 @@ def open_pair(
     """Check what `load_pair` loads, but the weights.
 
     Raises:
-        PairError: see `load_pair`.
-        InputError: `attention` is neither sdpa nor eager, or this machine does not have the device.
+        PairError, InputError: see `load_pair`.
     """
     if attention not in get_args(Attention):
         raise InputError(f"attention must be one of {', '.join(get_args(Attention))}, got {attention!r}")
@@ -252,6 +249,9 @@ def _drafting(
     return Pair(target, None if draft is None else draft.load(), tokenizer, names)
 
 
-def shortest_context(configs: Iterable[Any]) -> int:
-    """Number of tokens of the shortest context of some models."""
-    return min(getattr(config, "max_position_embeddings", None) or 2**31 for config in configs)
+def context_of(config: Any) -> int:
+    """Maximum number of tokens of a text. After the original context of LongRoPE all keys, cached ones too, differ."""
+    rope = getattr(config, "rope_parameters", None) or {}
+    if rope.get("rope_type") == "longrope":
+        return rope["original_max_position_embeddings"]
+    return getattr(config, "max_position_embeddings", None) or 2**31

@@ -79,13 +79,12 @@ class _Layer(DynamicLayer):
     def update(self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
         """Append keys and values (1, heads, n, head size), and return all rows of this layer."""
         cache = self.cache
-        if cache.slots is not None:
-            keys, values = cache.keys[self.index], cache.values[self.index]
-            return keys.index_copy_(2, cache.slots, key_states), values.index_copy_(2, cache.slots, value_states)
-        if self.index == 0:
+        if self.index == 0 and cache.slots is None:
             cache.extend(key_states, value_states)
-        end = cache.rows
-        start, keys, values = end - key_states.shape[2], cache.keys[self.index], cache.values[self.index]
+        keys, values, end = cache.keys[self.index], cache.values[self.index], cache.rows
+        if cache.slots is not None:
+            return keys.index_copy_(2, cache.slots, key_states), values.index_copy_(2, cache.slots, value_states)
+        start = end - key_states.shape[2]
         keys[:, :, start:end] = key_states
         values[:, :, start:end] = value_states
         return keys[:, :, :end], values[:, :, :end]

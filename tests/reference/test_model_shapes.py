@@ -19,15 +19,19 @@ from torch import Generator
 from transformers import (
     AutoModelForCausalLM,
     AutoTokenizer,
+    BertConfig,
     BloomConfig,
     FalconConfig,
     Gemma2Config,
     Gemma3Config,
     Gemma3TextConfig,
+    Gemma4TextConfig,
     GPT2Config,
+    GPTNeoConfig,
     LlamaConfig,
     MistralConfig,
     MptConfig,
+    Phi3Config,
     PreTrainedConfig,
     Qwen3Config,
 )
@@ -51,11 +55,18 @@ PLAYED = not torch.cuda.is_available()
 PROMPTS = ([7], [int(token) for token in np.random.default_rng(0).integers(VOCABULARY, size=30)])
 
 GREEDY = [drafter for kind in ALL for drafter in kind.greedy()]
-
-
 ARCHITECTURES = ("llama", "qwen3", "gpt2")
 WINDOWED = ("gemma3", "mistral")
 KINDS = ["sliding_attention", "full_attention"]
+SHAPE: dict[str, Any] = {
+    "hidden_size": 64,
+    "intermediate_size": 128,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": CONTEXT,
+}
+ROPE = {"rope_type": "longrope", "rope_theta": 1e4, "short_factor": [1.0] * 8, "long_factor": [4.0] * 8}
 
 
 @dataclass(frozen=True)
@@ -88,19 +99,13 @@ def some_of(cases: Sequence[Any], place: Place, share: int) -> Sequence[Any]:
 
 def config_of(architecture: str, vocabulary: int = VOCABULARY) -> PreTrainedConfig:
     """Two layers: grouped queries in Llama, heads wider than the model in Qwen3, learned positions in GPT-2, a window
-    in all layers of Mistral and in every second one of Gemma 3."""
+    in all layers of Mistral and in every second one of Gemma 3, LongRoPE after 16 tokens in Phi-3."""
     ends: dict[str, Any] = {"vocab_size": vocabulary, "bos_token_id": 0, "eos_token_id": 0}
     if architecture == "gpt2":
         return GPT2Config(n_positions=CONTEXT, n_embd=64, n_layer=2, n_head=4, **ends)
-    shape: dict[str, Any] = {
-        "hidden_size": 64,
-        "intermediate_size": 128,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 4,
-        "num_key_value_heads": 2,
-        "max_position_embeddings": CONTEXT,
-        "tie_word_embeddings": True,
-    }
+    shape = SHAPE | {"tie_word_embeddings": True}
+    if architecture == "phi3":
+        return Phi3Config(**shape, **ends, pad_token_id=0, rope_parameters=ROPE, original_max_position_embeddings=16)
     if architecture == "gemma3":
         return Gemma3TextConfig(**shape, **ends, head_dim=16, sliding_window=8, layer_types=KINDS)
     if architecture == "mistral":
@@ -202,6 +207,14 @@ def test_the_context_may_end_inside_a_tree(pair: Pair, drafter: Drafter) -> None
     refuses("these models have 128: shorten the prompt", Decoder(pair, drafter).generate, prompt, 13)
 
 
+@pytest.mark.parametrize("place", [Place("phi3")], ids=str, indirect=True)
+def test_a_text_ends_with_the_original_context_of_longrope(pair: Pair) -> None:
+    """After it `generate` reads the whole text anew, with other angles."""
+    decoder = Decoder(pair, PlannedTree(Tree.k_ary(3, 3)))
+    assert decoder.generate(PROMPTS[1][:8], 8).tokens == generated(pair, PROMPTS[1][:8], 8)
+    refuses("need a context of 17, these models have 16", decoder.generate, PROMPTS[1][:8], 9)
+
+
 @pytest.mark.parametrize("place", [*PLACES, *map(Place, WINDOWED)], ids=str, indirect=True)
 def test_tree_logits_are_path_logits(pair: Pair) -> None:
     """Positions are depths in any order of the nodes; with consecutive positions the logits differ."""
@@ -240,17 +253,7 @@ def test_a_local_folder_is_loaded(tiny_folders: Path, tmp_path: Path, target: st
 
 
 def test_models_without_sdpa_are_loaded_eager(tiny_folders: Path, tmp_path: Path) -> None:
-    config = Gemma2Config(
-        vocab_size=VOCABULARY,
-        hidden_size=32,
-        intermediate_size=64,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        head_dim=8,
-        max_position_embeddings=CONTEXT,
-        layer_types=["full_attention"] * 2,
-    )
+    config = Gemma2Config(**SHAPE, vocab_size=VOCABULARY, head_dim=8, layer_types=["full_attention"] * 2)
     torch.manual_seed(0)
     model: Any = AutoModelForCausalLM.from_config(config)
     restless(model, seed=1, scale=0.15)
@@ -271,15 +274,12 @@ def test_models_without_sdpa_are_loaded_eager(tiny_folders: Path, tmp_path: Path
     [
         (MptConfig(d_model=32, n_heads=4, n_layers=1, vocab_size=VOCABULARY), "takes no position_ids"),
         (BloomConfig(hidden_size=32, n_head=4, n_layer=1, vocab_size=VOCABULARY), "takes no position_ids"),
-        (
-            FalconConfig(hidden_size=32, num_attention_heads=4, num_hidden_layers=1, alibi=True),
-            "counts distances in rows",
-        ),
-        (
-            Qwen3Config(hidden_size=32, num_hidden_layers=1, layer_types=["chunked_attention"]),
-            "has layers without attention to the text or to a window of it",
-        ),
+        (FalconConfig(hidden_size=32, num_attention_heads=4, num_hidden_layers=1, alibi=True), "counts distances in"),
+        (GPTNeoConfig(hidden_size=32, num_heads=4, num_layers=1, attention_types=[[["local"], 1]]), "local layers of"),
+        (Qwen3Config(num_hidden_layers=1, layer_types=["chunked_attention"]), "layers without attention to the text"),
+        (BertConfig(is_decoder=True), "is an encoder"),
         (Gemma3Config(), "reads more than text"),
+        (Gemma4TextConfig(**SHAPE, layer_types=KINDS, head_dim=8), "has keys of several sizes"),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, PreTrainedConfig) else "",
 )
