@@ -292,7 +292,7 @@ class Pairs:
         return log_mean(np.array([0.0, self._log_of_partners, *self._logs.ravel()]))
 
     def variation(self) -> tuple[float, int]:
-        """Largest observed total variation of two rows from independent ones, and the calls; (1, 1) without calls."""
+        """Largest observed total variation of the squares from equal ones, and the calls; (1, 1) without calls."""
         if not self.calls:
             return 1.0, 1
         apart = np.abs(self._both / self.calls - 1 / PARTS**2).sum(axis=(1, 3)) / 2

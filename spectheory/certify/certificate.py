@@ -210,8 +210,8 @@ class StepCertificate:
         log_wealth: natural log of the wealth won by betting that the step is lossy; LOSSY from -log(alpha) on.
         tv_bound: upper bound on the total variation in every context, at level alpha; 1 before the first look.
         tv_seen: largest observed total variation in a context. On average chance makes it larger than the true one.
-        tv_pairs: upper bound on the total variation of any two rows of a batch from independent ones, over the squares
-            of `betting.Pairs`, at level alpha; `tv` is allowed too. It is 0 without batches.
+        tv_pairs: upper bound on the total variation of positions of two rows of a batch from independent ones, in the
+            squares of `betting.Pairs` alone, at level alpha; `tv` is allowed too. It is 0 without batches.
         worst: cell with the strongest evidence against the step; None before the first run.
         path: (samples, log wealth) at each look.
         counts: number of runs in each context.
@@ -269,8 +269,8 @@ class StepCertificate:
         if self.worlds:
             found.append(f"worlds: {', '.join(self.worlds)}; not covered: longer drafts, larger trees, more tokens")
         if (self.batch or 1) > 1 and self.verdict is not Verdict.LOSSY:
-            hint = "a smaller batch takes fewer runs" if self.tv_pairs >= self.tv else "not covered: larger groups"
-            found.append(f"any two rows of a batch: at most {self.tv_pairs:.4f} from independent; {hint}")
+            hint = "a smaller batch takes fewer runs" if self.tv_pairs >= self.tv else "not covered: finer dependence"
+            found.append(f"two positions of two rows, in thirds: at most {self.tv_pairs:.4f} from independent; {hint}")
         found += [self.dependence] if self.dependence else []
         found += [f"largest deviation: {self.worst}"] if self.worst else []
         return found

@@ -52,9 +52,9 @@ def certify_step(
     `variation_bound`; the latter assumes independent runs). UNDECIDED: `max_samples` runs gave no verdict, or the step
     could not be run.
 
-    With `batch`, the claim is also that the rows of a call are independent of each other (see `betting.Pairs`), and
-    WITHIN that any two rows are within `tv` of independent ones: this takes `batch` times the runs, so that 16 rows are
-    enough where more are treated alike. A fault in one row is seen in one of `batch` runs.
+    With `batch`, the claim is also that the rows of a call are independent of each other, and WITHIN that any position
+    of one row and any of another, in thirds (see `betting.Pairs`), are within `tv` of independent: with `batch` times
+    the runs; 16 rows are enough where more are treated alike. A fault in one row is seen in one of `batch` runs.
 
     Args:
         step: function (context, rng) -> tokens that one step emits, at least 1. It may use another random source, as
@@ -117,8 +117,8 @@ def certify_in_worlds(
         subject: name of the step in the certificate.
         cycles: see `certify_step`.
         alpha: maximum probability of either wrong verdict, over all worlds.
-        tv: the step passes if its total variation from the target, and that of any two rows of a batch from
-            independent ones, are below this in every world.
+        tv: the step passes if its total variation from the target, and that of two rows of a batch from independent
+            ones as `betting.Pairs` sees them, are below this in every world.
         max_samples: maximum number of runs of the step, over all worlds and contexts.
         seconds: maximum processor time of one call, checked when it returns.
         seed: seed of the random source that the steps get.
@@ -223,7 +223,7 @@ class _Course:
 
     @property
     def variation(self) -> list[float]:
-        """The largest total variation seen, and bounds on that and on that of two rows from independent ones.
+        """The largest total variation seen, and bounds on that and on that of `betting.Pairs`.
 
         They are over all plays that have no limit of their own, or over all plays.
         """

@@ -120,7 +120,7 @@ def guard(
     verdict, at = verdicts[0]
     console.print(Text(f"{verdict} after {at} of {len(before.numerators)} prompts", style="bold"))
     console.print(TextTable("", ("tau, rates by position", "reference", "now", "change, 95%", "verdict"), tuple(rows)))
-    levels = f"FELL, and HELD (less than {drop} is lost), are wrong with probability at most {alpha:g} each."
+    levels = f"Each wrong with probability at most {alpha:g}: FELL, HELD (less than {drop} is lost, if all lose alike)."
     console.print(f"{levels}\n{power}", soft_wrap=True)
     raise typer.Exit(("HELD", "FELL", "UNDECIDED").index(verdict))
 

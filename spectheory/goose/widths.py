@@ -51,8 +51,8 @@ def spine_bound(p_spine: Any, p_branch: Any, spine_length: int, widths: Sequence
 
     Where the source is wrong or ambiguous: it calls Eq. 1 a bound. For sequential siblings, (2) of `spectheory.goose`,
     Eq. 1 is the exact block efficiency of `tree_of_bound`. For independent nodes, (1), the block efficiency of this
-    tree is higher, because a second branch may be accepted further than the first one, so the "tight for independent
-    chains" of Proposition 1 fails. For exclusive siblings, (3), Q(b) must be replaced by b p_t, which is never less.
+    tree is the same for D = 1, and for D > 1 and rates in (0, 1) higher, as a branch may be accepted further than what
+    is before it; "tight" fails. For exclusive siblings, (3), Q(b) must be replaced by b p_t, which is never less.
     The source gives E_ext with two index conventions, up to D - 1 and up to D. Here it is up to D - 1.
 
     The source counts L + sum b_k nodes in the budget: only the first token of each branch. The tree has L + D sum b_k

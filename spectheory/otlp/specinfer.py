@@ -26,8 +26,8 @@ class SpecInfer(Solver):
         Algorithm 9 of Dynamic Delayed Tree Expansion, for a residual token that is a rejected draft, is always 0,
         because p_k(t) > 0 implies p_i(t) > q(t) in all earlier rounds.
     Cost: O(kV), and for `distribution` k^2 steps on the host.
-    Source: arXiv 2305.09781, Algorithm 2. Algorithm 14 of Dynamic Delayed Tree Expansion is off by one: its line 12
-        needs the accept ratio of the round that follows (for X = (0, 0), thirds, it gives 3/4 instead of 1/2).
+    Source: arXiv 2305.09781, Algorithm 2. Line 12 of Algorithm 14 of Dynamic Delayed Tree Expansion needs a_(i+1), as
+        a_0 is undefined (as a_1 it gives 3/4, not 1/2, for p = (1/3, 2/3), q = (2/3, 1/3), X = (0, 0)).
     """
 
     rules: ClassVar[tuple[DrawRule, ...]] = (DrawRule.IID, DrawRule.IID_APART)

@@ -29,8 +29,8 @@ class BottomUp(Verifier):
     Lossless if the solver is, for the draft's rule: over all drafts, the solver emits the tokens after a node of weight
     w with the mass w p. By induction from the leaves, the node and what is below it supply exactly this mass.
 
-    `BottomUp(Naive())` is `Block` on chains, `BottomUp(RRS())` is `Traversal`, and `BottomUp(GreedyTopK())` is
-    `UniVer`. `BottomUp(SpecTr())` joins block verification and SpecTr for independent draws.
+    `BottomUp(Naive())` is `Block` on chains, `BottomUp(RRS())` is `Traversal` except under IID_APART, where RRS skips
+    repeats, and `BottomUp(GreedyTopK())` is `UniVer`. `BottomUp(SpecTr())` is Block with SpecTr for independent draws.
 
     Acceptance: sum_n depth(n) a_n prod_(m before n) (1 - a_m) tokens given the draft, nodes in the order of judging and
         a_n the probability of accepting n when it is judged.

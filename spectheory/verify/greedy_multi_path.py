@@ -25,11 +25,11 @@ class GreedyMultiPathBlock(Verifier):
     below the node in this order, P the probability that it passes through the node, F(y) the sum of q over the tokens
     up to y, and F-(y) = F(y) - q(y).
 
-    Lossless, because the chosen path has the distribution q~ for any strict order, and `Block` is lossless for any
-    distribution of the draft. The order must be the same in the choice and in q~, for equal p / q too. Nodes with a
-    single draw before the paths separate are a trunk, with q~ = q.
+    Lossless: the chosen path has the distribution q~ for any strict order, the same in the choice and in q~, and
+    `Block` is lossless for any distribution of the draft. Nodes with one draw above the paths are a trunk: q~ = q.
 
-    Acceptance: sum_i E[w_i] tokens as for Block, with q~ instead of q. It can be below Block's for a single path.
+    Acceptance: sum_i E[w_i] tokens as for Block, with q~ instead of q. It can be below NSS, and Block of a single path:
+        for p = q = (1/2, 1/2) and three paths of one token it is 5/8, with NSS 7/8, with one path 1.
     Cost: O(L V (log V + K)).
     Source: arXiv 2602.16961, and the code of its authors.
     """

@@ -8,10 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from spectheory.core.arrays import copy_of, normalised, one_of, set_zero
-from spectheory.core.chance import draw
+from spectheory.core.arrays import normalised, one_of, set_zero
 from spectheory.core.draft import Draft, DrawRule
-from spectheory.otlp import Solver
+from spectheory.otlp import NSS, ArgMax, Solver
 from spectheory.verify.outcome import Outcome
 from spectheory.verify.verifier import Verifier
 
@@ -40,6 +39,7 @@ def walk(draws: Sequence[Sequence[int]], tokens: Sequence[int], emit: Callable[[
 class TopDown(Verifier):
     """Apply a node solver at the root, then at each accepted child. Lossless if the solver is, for the draft's rule.
 
+    The number of draws at a node must be settled before they are drawn: a tree that is pruned by its tokens is lossy.
     Source: Dynamic Delayed Tree Expansion, Section 3 and Eq. (3).
     """
 
@@ -50,16 +50,16 @@ class TopDown(Verifier):
         """The draw rules of the solver."""
         return self.solver.rules
 
-    def _emitted(self, draft: Draft, p: Any, node: int) -> Any:
-        """(V,) distribution of the token emitted at a node; p at a leaf. The caller may change the result."""
-        drafts = draft.drafted(node)
-        return self.solver._distribution(p[node], draft.q[node], drafts) if drafts else copy_of(p[node])
+    def _at(self, drafts: Sequence[int]) -> Solver:
+        """The solver at a node with these drafts. At a leaf it draws from p, or the argmax if that is the rule."""
+        return self.solver if drafts or isinstance(self.solver, ArgMax) else NSS()
 
     def _outcome(self, draft: Draft, p: Any) -> Outcome:
         one = one_of(p[0])
         reach, stop, next_token = [one] * (draft.tree.budget + 1), [], []
         for node in range(draft.tree.budget + 1):
-            distribution = self._emitted(draft, p, node)
+            drafts = draft.drafted(node)
+            distribution = self._at(drafts)._distribution(p[node], draft.q[node], drafts)
             for child in dict.fromkeys(draft.draws[node]):
                 token = int(draft.tokens[child])
                 reach[child] = reach[node] * distribution[token]
@@ -73,7 +73,7 @@ class TopDown(Verifier):
 
         def emit(node: int) -> int:
             drafts = draft.drafted(node)
-            return self.solver._sample(p[node], draft.q[node], drafts, rng) if drafts else draw(p[node], rng)
+            return self._at(drafts)._sample(p[node], draft.q[node], drafts, rng)
 
         path, token = walk(draft.draws, draft.tokens, emit)
         return (path or [0])[-1], token

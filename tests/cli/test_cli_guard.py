@@ -40,7 +40,7 @@ def test_it_says_whether_and_where_acceptance_fell_and_before_how_many_prompts_a
         **{"prompts of up to 34.5 tokens": "FELL", "position 1": "HELD", "category chat": "HELD"},
     }
     assert "of 100 prompts" in fell.stdout
-    assert "wrong with probability at most 0.01 each" in fell.stdout
+    assert "wrong with probability at most 0.01: FELL, HELD (less than 2% is lost, if all lose alike)" in fell.stdout
     before = run("guard", "reference.jsonl", "--drop", "5%", "--alpha", "0.001").stdout
     assert before.startswith("100 prompts, tau 2.3")
     assert "Of runs that lose 5%, 90% are found within" in before

@@ -15,7 +15,7 @@ import torch
 import spectheory as st
 from spectheory import Draft, DrawRule, Levels, Paths, Tree, World, branches, expected_block_efficiency
 from spectheory.core.arrays import accept_ratio, residual
-from spectheory.otlp import ArgMax, Naive
+from spectheory.otlp import NSS, ArgMax, Naive
 from spectheory.verify import (
     ALL,
     Block,
@@ -108,8 +108,8 @@ def test_published_and_checked_values() -> None:
     naive = [efficiency(TopDown(Naive()), *thirds, chain) - 1 for chain in chains]
     assert naive == [Fraction(2, 3), Fraction(10, 9), Fraction(38, 27)]
     half = exact(1, 1)
-    assert efficiency(GreedyMultiPathBlock(), half, half, Paths(2, 1)) == 1 + Fraction(3, 4)
-    assert efficiency(Block(), half, half, Levels((1,))) == 1 + 1
+    three = [efficiency(one, half, half, Paths(3, 1)) for one in (GreedyMultiPathBlock(), TopDown(NSS()))]
+    assert [*three, efficiency(Block(), half, half, Levels((1,)))] == [Fraction(13, 8), Fraction(15, 8), 2]
     assert efficiency(Traversal(), exact(0, 1, 3), exact(1, 0, 1), Levels((2,))) == 1 + Fraction(5, 8)
     assert efficiency(Block(), exact(1, 1), exact(1, 5), chains[2]) == 1 + Fraction(19, 12)
 
@@ -279,6 +279,6 @@ def test_greedy_keeps_the_argmax_path() -> None:
     assert ArgMax()._distribution(p[0], p[0], [0]).tolist() == [0, 1, 0]
     outcome = Greedy().outcome(draft, p)
     assert [float(s) for s in outcome.stop] == [0, 0, 1]
-    assert outcome.block_efficiency == 2
-    assert outcome.next_token[2].argmax() == 2
+    assert outcome.next_token[2].tolist() == [0, 0, 1]
+    assert {Greedy().sample(draft, p, np.random.default_rng(seed)) for seed in range(9)} == {(2, 2)}
     assert walk(draft.draws, draft.tokens, lambda node: int(p[node].argmax())) == ([2], 2)
