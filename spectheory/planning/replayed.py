@@ -29,7 +29,7 @@ USUAL_LENGTHS = BUDGETS[:7]
 """Lengths of the chains whose tau is told of texts, if no others are named."""
 PLANNED_VERIFIERS: tuple[Verifier, ...] = TopDown(Naive()), TopDown(RRS()), Traversal(), Block()
 """The verifiers of sampled text among which a plan chooses: those that are lossless for planned trees or chains, and
-that no other of them beats everywhere."""
+that no other of them beats everywhere, in tokens and in the time of a choice."""
 MOVES = 60
 """Trees that the local search replays at most."""
 PROPOSED = 3
