@@ -97,10 +97,10 @@ def _import_own_part() -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Try each property on 40 examples unless it asks for another number; with the deep tests on Hypothesis's 100."""
-    if "not deep" in config.option.markexpr:
-        settings.register_profile("few", max_examples=40)
-        settings.load_profile("few")
+    """Try each property on 40 examples, or 100 with the deep tests, unless it asks for another number; no deadline."""
+    few = "not deep" in config.option.markexpr
+    settings.register_profile("untimed", max_examples=40 if few else 100, deadline=None)
+    settings.load_profile("untimed")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from spectheory.search import Drafted, MarkovDraft
 
-fixed = settings(deadline=None, derandomize=True)
+fixed = settings(derandomize=True)
 close = {"rel": 1e-12, "abs": 0}
 
 Node = tuple[float, int, int, Any, int]

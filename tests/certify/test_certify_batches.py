@@ -73,7 +73,7 @@ TOKEN = some.integers(0, 2)
 
 
 @given(some.lists(some.one_of(some.tuples(*[TOKEN] * 4), TOKEN.map(lambda one: (one,) * 4)), min_size=1, max_size=60))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @pytest.mark.parametrize("length", [1, 2])
 def test_a_bet_on_pairs_is_fair(length: int, past: list[tuple[int, ...]]) -> None:
     """Over all texts of the next call, of four rows or of two with two tokens, the expected wealth is the wealth."""

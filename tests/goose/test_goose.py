@@ -19,7 +19,7 @@ from spectheory.goose.two_source import Siblings, sibling_rule
 from tests.helpers import refuses
 from tests.search.test_search import Forest, forests
 
-fixed = settings(deadline=None, derandomize=True, max_examples=60)
+fixed = settings(derandomize=True, max_examples=60)
 close = {"rel": 1e-12, "abs": 0}
 rates = st.one_of(st.floats(0, 1), st.floats(0.05, 0.5), st.sampled_from([0.0, 0.25, 0.5, 1.0]))
 both: Any = st.sampled_from(["sequential", "exclusive"])

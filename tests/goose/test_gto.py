@@ -15,7 +15,7 @@ from spectheory import Draft, DrawRule, Tree, gto, otlp, verify
 from tests.enumeration import random_pairs
 from tests.helpers import refuses
 
-fixed = settings(deadline=None, derandomize=True, max_examples=80)
+fixed = settings(derandomize=True, max_examples=80)
 
 
 @st.composite

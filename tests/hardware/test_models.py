@@ -108,7 +108,7 @@ JSON = hs.recursive(
 
 
 @given(hs.sampled_from(TINY), hs.data())
-@settings(deadline=None, derandomize=True, max_examples=120)
+@settings(derandomize=True, max_examples=120)
 def test_a_damaged_config_is_read_or_refused_with_a_message(change: dict[str, Any], data: hs.DataObject) -> None:
     config = {"quantization_config": None, "torch_dtype": "bfloat16", **LLAMA, **change}
     for field in data.draw(hs.lists(hs.sampled_from(sorted(config)), min_size=1, max_size=3)):

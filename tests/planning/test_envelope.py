@@ -57,7 +57,7 @@ def test_no_limit_is_there_that_was_not_asked_for() -> None:
 
 
 @given(table=tables(), token_seconds=hs.floats(0, 0.1), draft_seconds=hs.floats(1e-9, 0.2))
-@settings(deadline=None, derandomize=True)
+@settings(derandomize=True)
 @example(table=np.array([[0.1, 0.8]]), token_seconds=0.01, draft_seconds=0.05)
 @example(table=np.array([[1 + 5e-10]]), token_seconds=0.01, draft_seconds=0.05)
 def test_an_envelope_is_worth_what_its_tree_is(table: np.ndarray, token_seconds: float, draft_seconds: float) -> None:
@@ -75,7 +75,7 @@ def test_an_envelope_is_worth_what_its_tree_is(table: np.ndarray, token_seconds:
 
 
 @given(table=tables(), width=hs.integers(1, 3), levels=hs.integers(1, 4))
-@settings(deadline=None, derandomize=True)
+@settings(derandomize=True)
 def test_a_beam_is_the_best_tree_of_its_limits_where_rates_fall(table: np.ndarray, width: int, levels: int) -> None:
     """Against all trees of up to 6 nodes."""
     acceptance = st.Acceptance(-np.sort(-table, axis=1))

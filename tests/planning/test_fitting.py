@@ -71,7 +71,7 @@ LIMITS: dict[str, tuple[LengthRule, list[tuple[int, ...]]]] = {
 
 
 @given(rate=hs.floats(0.2, 0.95), steps=costs)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_no_schedule_that_the_engine_can_run_is_faster(rate: float, steps: list[list[float]]) -> None:
     """Each plan under every limit."""
     fitting = fitting_of(rate, steps)

@@ -66,7 +66,7 @@ def all_trees(budget: int) -> list[st.Tree]:
 
 
 @given(rates=hs.lists(hs.floats(0, 0.33), min_size=3, max_size=3), slope=hs.floats(0, 1), draft=hs.floats(0.01, 0.5))
-@settings(deadline=None, derandomize=True, max_examples=40)
+@settings(derandomize=True, max_examples=40)
 def test_no_tree_is_faster_where_a_forward_costs_the_same_at_every_width(
     rates: list[float], slope: float, draft: float
 ) -> None:
@@ -86,7 +86,7 @@ def test_no_tree_is_faster_where_a_forward_costs_the_same_at_every_width(
     slope=hs.floats(0, 0.2),
     draft=hs.lists(hs.floats(0.01, 0.5), min_size=6, max_size=6),
 )
-@settings(deadline=None, derandomize=True, max_examples=40)
+@settings(derandomize=True, max_examples=40)
 def test_steep_drafts_lose_little_to_the_fastest_of_all_trees(
     rates: list[float], slope: float, draft: list[float]
 ) -> None:
@@ -129,7 +129,7 @@ def test_a_context_that_was_not_measured_is_refused(context: int, message: str) 
     tree=hs.integers(0, 10).flatmap(lambda n: hs.tuples(*(hs.integers(0, u) for u in range(n)))),
     rates=hs.lists(hs.lists(hs.floats(0, 0.33), min_size=3, max_size=3), min_size=1, max_size=3),
 )
-@settings(deadline=None, derandomize=True, max_examples=30)
+@settings(derandomize=True, max_examples=30)
 def test_simulation_agrees_with_theory(tree: tuple[int, ...], rates: list[list[float]]) -> None:
     """Two independent paths to tau, within 6 standard errors of 20,000 independent cycles: level 2e-9 a case."""
     plan = st.evaluate(st.Tree([-1, *tree]), st.Acceptance.by_depth_and_rank(rates), st.Latency.constant())

@@ -86,7 +86,7 @@ def test_greedy_text_is_generates(tiny: Pair, greedy_texts: list[tuple[list[int]
 
 
 @given(trees())
-@settings(max_examples=15, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=15, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @pytest.mark.usefixtures("way")
 @pytest.mark.parametrize(
     ("way", "sampling"), one_way([Sampling(1.0), Sampling(1.0, top_k=2), Sampling(0.3, top_p=0.7)]), indirect=["way"]

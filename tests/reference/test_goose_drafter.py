@@ -74,7 +74,7 @@ options = st.fixed_dictionaries(
 
 
 @given(stories, tables, options, st.integers(0, 15))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_the_shape_of_gooses_drafts(text: list[int], likely: dict[int, list[int]], chosen: dict, room: int) -> None:
     goose = Goose(**chosen)
     scripted = Scripted(goose, text, likely)

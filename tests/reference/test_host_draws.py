@@ -27,7 +27,7 @@ def laws(size: int) -> st.SearchStrategy[np.ndarray]:
 
 
 @given(st.integers(1, 3 * LANES + 1).flatmap(laws))
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60, derandomize=True)
 def test_each_token_is_drawn_by_an_interval_as_long_as_it_is_probable(law: np.ndarray) -> None:
     """Of evenly spaced uniform numbers each token gets its share, up to two at the ends of its interval."""
     uniforms = (np.arange(GRID) + 0.5) / GRID
@@ -38,7 +38,7 @@ def test_each_token_is_drawn_by_an_interval_as_long_as_it_is_probable(law: np.nd
 
 
 @given(st.integers(2, 3 * LANES + 1).flatmap(laws), st.integers(0, 99))
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60, derandomize=True)
 def test_a_drawn_token_is_gone_and_the_others_keep_their_shares(law: np.ndarray, first: int) -> None:
     uniforms = np.column_stack([np.full(GRID, (first + 0.5) / 100), (np.arange(GRID) + 0.5) / GRID])
     found = drawn(np.broadcast_to(law, (GRID, len(law))), uniforms.ravel(), 2, True)
@@ -73,7 +73,7 @@ def test_no_uniform_draws_what_cannot_be_drawn(apart: bool) -> None:
     st.integers(1, 80).flatmap(lambda size: st.lists(st.integers(-3, 3), min_size=size, max_size=size)),
     st.integers(1, 80),
 )
-@settings(max_examples=200, deadline=None, derandomize=True)
+@settings(max_examples=200, derandomize=True)
 def test_the_largest_are_those_of_a_stable_sort(values: list[int], k: int) -> None:
     row, k = np.array([values, values[::-1]], np.float32), min(k, len(values))
     tokens, found = largest_on_host(row, k)

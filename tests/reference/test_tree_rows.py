@@ -20,7 +20,7 @@ LAYERS, HEADS = 3, 2
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16, torch.float64])
 @example(several=[Tree.chain(3)], committed=257)
 @example(several=[Tree.chain(3)], committed=513)
-@settings(max_examples=25, deadline=None, derandomize=True)
+@settings(max_examples=25, derandomize=True)
 def test_rows_are_those_of_the_ancestor_mask(dtype: torch.dtype, several: list[Tree], committed: int) -> None:
     """One tree after the other in the same rows, each in two portions, beyond the first room in both directions."""
     rows, lowest = TreeRows(dtype, CPU), torch.finfo(dtype).min

@@ -86,7 +86,7 @@ def walked(ranks: list[int], tree: Tree, perfect: int | None = None) -> list[tup
     return found
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(trees.filter(lambda tree: tree.budget > 0), st.lists(st.integers(-1, 4), min_size=12, max_size=40))
 def test_greedy_losses_are_those_of_a_walk_through_the_text(tree: Tree, ranks: list[int]) -> None:
     found = where_cycles_end(Replays([GreedyText(np.array(ranks))]), tree, Greedy())

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from spectheory.core.arrays import Vector
@@ -82,7 +82,6 @@ def test_chains_of_all_block_like_verifiers_agree() -> None:
     assert all(np.allclose(block, other) for other in others)
 
 
-@settings(deadline=None)
 @given(trees, st.lists(st.integers(-1, 3), min_size=1, max_size=30))
 def test_greedy_cycles_are_those_of_the_longest_match(tree: Tree, ranks: list[int]) -> None:
     """Against `cycle_starts`, which walks down the tree."""
@@ -107,7 +106,6 @@ def test_the_reach_of_the_nodes_adds_up_to_the_cycles_that_keep_as_many_tokens(
     assert np.allclose(np.bincount(tree.depth, replays.reach(tree, verifier, rule)), at_least)
 
 
-@settings(deadline=None)
 @given(trees, st.lists(st.integers(-1, 3), min_size=12, max_size=30))
 def test_the_reach_of_a_node_is_the_share_of_cycles_that_walk_through_it(tree: Tree, ranks: list[int]) -> None:
     paths, cycles, counted = [(), *tree.to_paths()], 0, np.zeros(tree.budget + 1)

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from spectheory.core.chance import branches
@@ -124,7 +124,6 @@ def test_the_draft_may_depend_on_the_depth_in_the_cycle(shape: Levels, verifier:
         assert found == ends(world, tokens, shape, IID, verifier)
 
 
-@settings(deadline=None)
 @given(st.data())
 def test_the_chain_of_boundaries_equals_their_enumeration(data: st.DataObject) -> None:
     """Expected cycles, their variance and where cycles start, summed over all sequences of boundaries."""

@@ -16,7 +16,7 @@ from spectheory.core.tree import Tree
 from spectheory.search import best_first, best_tree, best_trees, exact, yield_table
 from spectheory.yields import block_efficiency, reach
 
-fixed = settings(deadline=None, derandomize=True)
+fixed = settings(derandomize=True)
 close = {"rel": 1e-12, "abs": 0}
 
 Forest = tuple[Any, ...]

@@ -61,7 +61,7 @@ def z_of_ratio(tally: st.Tally, tau: float) -> float:
     return float(excess.mean() / (excess.std(ddof=1) / len(excess) ** 0.5))
 
 
-@settings(deadline=None, derandomize=True, max_examples=40)
+@settings(derandomize=True, max_examples=40)
 @given(TREES, RATES)
 def test_a_walk_by_rates_has_the_distribution_that_is_computed(tree: st.Tree, rates: st.Acceptance) -> None:
     world = RateWorld(rates)
@@ -71,7 +71,7 @@ def test_a_walk_by_rates_has_the_distribution_that_is_computed(tree: st.Tree, ra
     assert found @ np.arange(1, len(found) + 1) == world.block_efficiency(tree) == st.block_efficiency(tree, rates)
 
 
-@settings(deadline=None, derandomize=True, max_examples=30)
+@settings(derandomize=True, max_examples=30)
 @given(TREES, RATES, hs.data())
 def test_a_walk_by_reach_is_a_walk_by_rates_and_cuts_estimates(
     tree: st.Tree, rates: st.Acceptance, data: hs.DataObject

@@ -150,7 +150,7 @@ def test_properties_of_tau(mixture: list[tuple[int, int]], lengths: tuple[int, i
 
 
 @given(mixture=MIXTURES, length=hs.integers(2, 6), other=hs.integers(1, 12))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_the_interval_contains_every_world_with_these_counts(
     mixture: list[tuple[int, int]], length: int, other: int
 ) -> None:
@@ -173,7 +173,7 @@ def test_the_interval_contains_every_world_with_these_counts(
 
 
 @given(counts=hs.lists(hs.integers(0, 1000), min_size=3, max_size=6).filter(any), seed=hs.integers(0, 2**32 - 1))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_no_other_weights_are_more_likely(counts: list[int], seed: int) -> None:
     """Lindsay's condition at the weights that were found, which proves that they are the maximum."""
     cells = np.random.default_rng(seed).dirichlet(np.ones(len(counts)), 30).T
