@@ -96,7 +96,6 @@ class Client:
             return list(pool.map(lambda body: self._asked("completions", {"model": self.model} | body), bodies))
 
     def _asked(self, what: str, body: Body | None = None) -> list[Any]:
-        """The JSON values of an answer."""
         address = f"{self.url.rstrip('/').removesuffix('/v1')}/v1/{what}"
         data = None if body is None else json.dumps(body).encode()
         end, read = time.monotonic() + self.seconds, b""

@@ -64,8 +64,6 @@ def _in_place_of(module: Any, functions: dict[str, Any]) -> Iterator[None]:
 
 
 def _of_random(branch: Branch) -> dict[str, Any]:
-    """Functions of the module `random`, as draws of a branch."""
-
     def randrange(start: int, stop: int | None = None, step: int = 1) -> int:
         return choice(range(start) if stop is None else range(start, stop, step))
 
@@ -92,8 +90,6 @@ def _of_random(branch: Branch) -> dict[str, Any]:
 
 
 def _of_numpy(branch: Branch) -> dict[str, Any]:
-    """Functions of the module `numpy.random`, as draws of a branch."""
-
     def shuffle(x: Any) -> None:
         x[:] = branch.permutation(x)
 

@@ -118,7 +118,6 @@ class Runs:
                 self.pairs.add(np.array(order), np.array(texts)[self.state_of])
 
     def _orders(self, runs: int) -> Iterator[Sequence[int]]:
-        """The contexts of the rows of each call."""
         if self.play.batch is None:
             yield from ([i] for _ in range(runs) for i in range(len(self.trials)))
             return
@@ -126,7 +125,6 @@ class Runs:
         yield from (order[start : start + self.play.batch] for start in range(0, len(order), self.play.batch))
 
     def _call(self, order: Sequence[int], cycles: int, rng: np.random.Generator) -> None:
-        """Run the step once in the contexts of these indices."""
         if self.play.batch is None:
             self.states = [(order[0], ())]
             for _ in range(cycles):
@@ -146,7 +144,6 @@ class Runs:
                 break
 
     def _continue(self, going: np.ndarray, rng: np.random.Generator) -> None:
-        """Run the step in the rows `going` of a batch."""
         used, before = np.unique(self.state_of[going], return_inverse=True)
         contexts = [self._context(*self.states[one]) for one in used]
         width = max(1, *map(len, contexts))

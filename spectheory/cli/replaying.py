@@ -13,11 +13,13 @@ import typer
 from spectheory.cli.options import Json, Reads, numbers, tree_in
 from spectheory.cli.output import console
 from spectheory.cli.planning import texts_of
+from spectheory.core.draft import DrawRule
 from spectheory.core.errors import InputError
 from spectheory.core.tree import Tree
+from spectheory.otlp import NSS
 from spectheory.planning.replayed import USUAL_LENGTHS, planned_verifiers
 from spectheory.replay import Replays, where_cycles_end
-from spectheory.verify import name_of
+from spectheory.verify import TopDown, name_of
 
 
 def replay(
@@ -51,7 +53,8 @@ def replay(
     """Predict tokens per target call of chains and trees, with every verifier, from recorded texts.
 
     Nothing is assumed about the rates: the cycles that a decoder would make on these texts are counted exactly. The
-    intervals are over texts.
+    intervals are over texts. Of sampled texts, the row NSS of a chain has the draft's most probable tokens, which is
+    what vLLM and SGLang draft by default.
     """
     from spectheory.report.tables import cycle_ends_rows, replayed_rows
 
@@ -64,7 +67,8 @@ def replay(
     replayed, ended = [], []
     explained = [] if not ends else given or list(map(Tree.chain, lengths))
     for shape in (*map(Tree.chain, lengths), *given):
-        for by, rule in planned_verifiers(texts, shape):
+        greedy_drafts = [(TopDown(NSS()), DrawRule.TOP_K)] * (shape.is_chain and not texts.greedy)
+        for by, rule in (*planned_verifiers(texts, shape), *greedy_drafts):
             name = name_of(by)
             if verifier in (None, name):
                 replayed.append((shape, name, texts.replay(shape, by, rule)))

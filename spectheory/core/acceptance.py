@@ -226,7 +226,6 @@ class Acceptance(Record):
 
 
 def _counts(hits: np.ndarray, trials: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Check `hits` and `trials` and return them as int64."""
     hits, trials = np.asarray(hits), np.asarray(trials)
     if hits.dtype.kind not in "iu" or trials.dtype.kind not in "iu":
         raise InputError(f"hits and trials must be whole numbers, got {hits.dtype} and {trials.dtype}")

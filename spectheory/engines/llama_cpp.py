@@ -144,7 +144,6 @@ def from_log(text: str, min_trials: int = 100) -> Statistics:
 
 
 def _requests(text: str) -> list[str]:
-    """The lines of each request."""
     kept = [line for line in text.splitlines() if not re.search(_TOTALS, line)]
     starts = [i for i, line in enumerate(kept) if re.search(_SLOT, line)]
     return ["\n".join(kept[a:b]) for a, b in pairwise([*starts, len(kept)])]

@@ -197,7 +197,6 @@ def _block(row: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _decoding(row: Mapping[str, Any]) -> float:
-    """The number of requests that decode in an iteration."""
     inner = mapping("inflightBatchingStats", _get(row, "inflightBatchingStats") or {})
     return number("numGenRequests", _get(inner, "numGenRequests") or _get(row, "numActiveRequests") or 0)
 

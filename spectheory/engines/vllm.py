@@ -11,7 +11,7 @@ tokens - 1), and `mean_itl_ms` the mean time between two chunks of a stream, of 
 `spec_decode_*` are differences of the server's counters, and are there only if the server has speculated.
 
 Speculative config: versions 0.24 to 0.33, from vllm/config/speculative.py at 002e77c1 and v1/worker/gpu_model_runner.py
-of the distributions of 0.24.0, 0.25.0, 0.32.0 and 0.33.0, read 2026-11-21 to 2026-11-27. `MAX_SPEC_LEN` in
+of the distributions of 0.24.0, 0.25.0, 0.32.0 and 0.33.0, read 2026-11-21 to 2026-11-28. `MAX_SPEC_LEN` in
 v1/sample/rejection_sampler.py is 128 in all of these. vLLM does not count the root. Trees were removed by PR #42121, so
 only chains are exported. Versions before 0.24 run one length at all batch sizes: PR #32374 (merged 2026-06-14) has
 `num_speculative_tokens_per_batch_size`. Its entries have three numbers up to 0.33.0 (v1/spec_decode/dynamic/utils.py);
@@ -60,11 +60,18 @@ VERSIONS = {f"0.{minor}": minor >= 25 for minor in range(24, 34)}
 
 
 def export(
-    ranges: Sequence[ChainRange], *, version: str, method: str, model: str | None, parallel: bool = False
+    ranges: Sequence[ChainRange],
+    *,
+    version: str,
+    method: str,
+    model: str | None,
+    parallel: bool = False,
+    draw: bool = False,
 ) -> Export:
     """Chains by batch size as `--speculative-config`, with vLLM's name of the method; some methods need no `model`.
 
-    `parallel` is whether one forward of an EAGLE-3 head or of a draft model drafts all tokens (P-EAGLE, PARD).
+    `parallel` is whether one forward of an EAGLE-3 head or of a draft model drafts all tokens (P-EAGLE, PARD), `draw`
+    whether drafts are drawn where requests are sampled; by default vLLM drafts the most probable tokens.
     """
     key = ENGINE.release(version)
     ranges = checked_ranges(ranges)
@@ -73,6 +80,8 @@ def export(
     config: dict[str, Any] = {"method": method} | ({} if model is None else {"model": model})
     if parallel:
         config["parallel_drafting"] = True
+    if draw:
+        config["draft_sample_method"] = "probabilistic"
     longest = max(item.length for item in ranges)
     if longest > MAX_SPEC_LEN:
         raise InputError(f"length must be at most MAX_SPEC_LEN={MAX_SPEC_LEN} of vLLM's sampler, got {longest}")
@@ -97,7 +106,8 @@ def _fitted(fitting: Fitting, version: str) -> Export:
     method = fitting.of_family(METHODS)
     found = fitting.chains(at_most(MAX_SPEC_LEN), f"vLLM verifies, of up to {MAX_SPEC_LEN} tokens")
     parallel = fitting.family in PARALLEL
-    made = export(found.runs, version=version, method=method, model=fitting.loaded, parallel=parallel)
+    draw = bool(fitting.schedule.acceptance.provenance.temperature) and method not in ("ngram", "suffix", "medusa")
+    made = export(found.runs, version=version, method=method, model=fitting.loaded, parallel=parallel, draw=draw)
     on = all(item.length for item in found.runs)
     return made.after(*fitting.notes(found)) if on else replace(made, notes=made.notes + fitting.notes(found))
 
@@ -203,7 +213,6 @@ def from_request_metrics(data: Sequence[Mapping[str, Any]], min_trials: int = 10
 
 
 def _request(data: Mapping[str, Any]) -> Counts:
-    """The counts of one response, after a check that they agree."""
     inner = mapping("metrics", data.get("metrics") or data)
     inner = mapping("speculative_decoding", inner.get("speculative_decoding") or inner)
     histogram = inner.get("acceptance_histogram")

@@ -117,7 +117,6 @@ def _by_name() -> dict[str, Gpu]:
 
 
 def _gpu_in(file: Path) -> Gpu:
-    """The GPU in a file of one row or object."""
     text = read_text(file)
     try:
         (row,) = [from_json(text)] if file.suffix == ".json" else csv.DictReader(text.splitlines())

@@ -430,7 +430,6 @@ def _sparse(fields: Fields, layers: int) -> Sequence[bool]:
 
 
 def _caches(fields: Fields, layers: Iterable[tuple[str, bool]]) -> tuple[Cache, ...]:
-    """What the layers cache, by kind of layer."""
     kinds = Counter(kind for kind, _ in layers if kind != LINEAR)
     if not kinds:
         return ()

@@ -331,7 +331,6 @@ class Latency(Record):
 
 
 def _checked_verifiers(seconds: Any) -> dict[str, tuple[float, ...]]:
-    """The overheads of verifiers by name, after a check."""
     every = seconds.items() if isinstance(seconds, Mapping) else [("", seconds)]
     for name, times in every:
         if not isinstance(name, str) or not isinstance(times, tuple | list) or len(times) != 3:

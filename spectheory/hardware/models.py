@@ -241,7 +241,6 @@ def draft_of_kind(target: ModelConfig, kind: str) -> ModelConfig:
 
 
 def _head_config(target: ModelConfig, fields: Fields, kind: str) -> dict[str, Any]:
-    """The config.json of a head of this kind for `target`."""
     hidden, vocabulary = fields.number("hidden_size"), fields.number("vocab_size")
     heads, kv_heads, size = (max(1, hidden // 128), 8, 128) if target.shape.latent else fields.heads()
     width = fields.number("intermediate_size", default=4 * hidden)

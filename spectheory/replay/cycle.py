@@ -66,7 +66,8 @@ class OneText:
         return [Siblings(self.text, [*self.seed, 0, sample]) for sample in range(self.samples)]
 
     def _edges(self, solver: Solver, rule: DrawRule, k: int, depth: int) -> Edges:
-        if (k == 1 or rule is DrawRule.NO_REPLACEMENT) and type(solver) in (NSS, Naive, RRS):
+        one_draw = k == 1 and rule is not DrawRule.TOP_K
+        if (one_draw or rule is DrawRule.NO_REPLACEMENT) and type(solver) in (NSS, Naive, RRS):
             tables = [one.edges(solver, k, depth) for one in self.siblings()]
             return {(place, 1): column for place, column in enumerate(np.mean(tables, 0).T)}
         return edges(self.text, solver, rule, k, self.rng(k, depth), depth=depth, samples=self.samples)

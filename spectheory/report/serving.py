@@ -152,7 +152,6 @@ def _limits(run: ServingRun) -> str:
 
 
 def _note(run: ServingRun) -> str:
-    """What the server is, and what the rows are."""
     settings, said = run.provenance.settings, TERMS
     if limits := _limits(run):
         said = f"Goodput counts the requests within the limits: {limits}. {said}"

@@ -15,7 +15,6 @@ from tests.command_line import HEAD, MODEL, Run, refused, succeeded
 
 
 def schedule_of(file: str) -> Schedule:
-    """The saved schedule."""
     return Schedule.load(file)
 
 

@@ -24,7 +24,6 @@ MTP = ("--gpu", "h200_sxm", "--gpus", 8, "--target", "deepseek-r1", "--draft", "
 
 
 def lines_of(text: str) -> list[str]:
-    """The lines of a terminal of 80 columns."""
     return [line[at : at + 80] for line in text.splitlines() for at in range(0, max(1, len(line)), 80)]
 
 

@@ -38,7 +38,6 @@ VALUES = [None, True, "x", "", -1, 0, 9.9, 1e300, 10**400, [], [-1, 0, 0], [[0.5
 
 
 def leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """The path of every value inside a JSON value."""
     if path:
         yield path
     inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()

@@ -31,7 +31,6 @@ EXPORT: dict[str, Callable[..., Any]] = runpy.run_path(str(ROOT / "docs" / "expo
 
 @cache
 def app(name: str) -> ModuleType:
-    """The module of an app."""
     spec = known(importlib.util.spec_from_file_location(f"app_{name}", APPS[name]))
     module = importlib.util.module_from_spec(spec)
     known(spec.loader).exec_module(module)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,15 @@ def test_golden_vllm() -> None:
     )
     assert any("#49548" in note for note in made.notes)
     assert "prompt_lookup_max" in vllm.export(RANGES[:1], version="0.32", method="ngram", model=None).notes[-1]
+
+
+@pytest.mark.parametrize(("temperature", "family"), [(0.0, "eagle3"), (1.0, "ngram"), (1.0, "eagle3")])
+def test_vllm_draws_drafts_where_a_plan_is_for_sampled_texts(temperature: float, family: str) -> None:
+    """By default it drafts the most probable tokens, whose tau is another one."""
+    rates = replace(PLAN.acceptance, provenance=st.Provenance.now("trace", temperature=temperature))
+    config = json.loads(st.export(replace(PLAN, acceptance=rates), "vllm", draft=NAMES[family]).args[1])
+    drawn = temperature > 0 and family == "eagle3"
+    assert config.get("draft_sample_method") == ("probabilistic" if drawn else None)
 
 
 def test_dspark_is_exported_from_the_version_on_that_has_it() -> None:

@@ -36,7 +36,6 @@ def killed(run: Callable[[], object], *, write: int | None = None, seconds: floa
 
 
 def _prepare(write: int | None, seconds: float | None) -> None:
-    """Arrange for the end of this process."""
     for number in (1, 2):
         os.dup2(os.open(os.devnull, os.O_WRONLY), number)
     signal.signal(signal.SIGALRM, signal.SIG_DFL)

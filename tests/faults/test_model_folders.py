@@ -100,7 +100,6 @@ def shards(name: str) -> Callable[[Path], None]:
 
 
 def configured(**settings: Any) -> Callable[[Path], None]:
-    """config.json has these settings."""
     return lambda folder: write(folder / "config.json", **settings)
 
 

@@ -27,17 +27,14 @@ class Checked(Drafter):
     drafter: Drafter
 
     def rule(self, sampling: Sampling) -> DrawRule:
-        """The rule of the other drafter."""
         return self.drafter.rule(sampling)
 
     @property
     def chains(self) -> bool:
-        """Whether the other drafter drafts chains."""
         return self.drafter.chains
 
     @property
     def paths(self) -> bool:
-        """Whether the other drafter drafts paths."""
         return self.drafter.paths
 
     def start(self, pair: Pair, sampling: Sampling) -> Drafting:

@@ -15,7 +15,6 @@ from tests.reference.tiny_heads import EAGLE3, random_head
 
 
 def edited(folder: Path, change: Callable[[dict[str, Any]], None]) -> Path:
-    """The folder after a change of its config.json."""
     file = folder / "config.json"
     config = json.loads(file.read_text())
     change(config)
@@ -24,7 +23,6 @@ def edited(folder: Path, change: Callable[[dict[str, Any]], None]) -> Path:
 
 
 def retensored(folder: Path, change: Callable[[dict[str, torch.Tensor]], object]) -> Path:
-    """The folder after a change of its tensors."""
     file = folder / "model.safetensors"
     tensors = load_file(file)
     change(tensors)

@@ -69,7 +69,6 @@ class Remembered:
             self.known.update((tuple(seen[: n + 1]), row) for n, row in enumerate(rows))
 
     def after(self, text: Seen) -> Tensor:
-        """(V,) the model's logits after these tokens."""
         if text not in self.known:
             positions, tokens = torch.tensor(text, dtype=torch.long).T
             self.known[text] = self.model(tokens[None], position_ids=positions[None]).logits[0, -1]

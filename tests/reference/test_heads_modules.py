@@ -25,7 +25,6 @@ LENGTH, TEXT, DEPTHS = 7, 9, 4
 
 
 def normed(states: Tensor, weight: Tensor) -> Tensor:
-    """RMSNorm."""
     return weight * states / (states.pow(2).mean(-1, keepdim=True) + 1e-6).sqrt()
 
 

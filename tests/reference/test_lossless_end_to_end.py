@@ -202,7 +202,6 @@ def test_the_models_decode_what_they_do_from_memory(turn: int, chosen: list[Comb
 
 
 def faulty(fault: Fault, pair: Pair, seed: int = 0) -> Step:
-    """Decoding with a fault in it."""
     draft_rng, verifying = streams(real_pair(), seed, 0)[0], streams(real_pair(), seed, 1)[0]
     drafter = Overheard(fault.drafter, verifying) if fault.shares else fault.drafter
     decoder = Decoder(pair, drafter, fault.sampling, fault.verifier)

@@ -37,7 +37,6 @@ def text(pair: Pair, one: Entrant) -> list[int]:
 
 @pytest.fixture(scope="module")
 def there(tiny_folders: Path) -> Pair:
-    """The pair on the GPU."""
     with gpu():
         return load_pair(tiny_folders / "target", tiny_folders / "draft", device="cuda", dtype=torch.float64)
 

@@ -148,7 +148,6 @@ def recorded(tiny: Pair, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def trace(recorded: Path, tmp_path: Path) -> Path:
-    """A copy of a trace."""
     return shutil.copytree(recorded, tmp_path / "trace")
 
 

@@ -36,7 +36,6 @@ def own_texts(pair: Pair, folder: Path) -> OwnTexts:
 
 
 def config(pair: Pair, kind: Kind, draft_vocab_size: int | None = None) -> HeadConfig:
-    """A small head."""
     made = head_config(pair.target, kind, intermediate_size=16, draft_vocab_size=draft_vocab_size)
     if kind != "eagle3":
         return made

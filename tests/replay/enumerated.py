@@ -69,7 +69,6 @@ def after(world: World, prefix: Context) -> World:
 
 
 def texts(vocabulary: int, length: int) -> Iterator[Context]:
-    """All of them."""
     return product(range(vocabulary), repeat=length)
 
 
@@ -80,7 +79,6 @@ def text_of(world: World, tokens: Context) -> TargetText:
 
 
 def drafts(world: World, shape: Tree | DrawPolicy, rule: DrawRule) -> Iterator[tuple[Draft, Fraction]]:
-    """Every draft with its probability."""
     return branches(
         lambda rng: shape.grow(world, rng) if isinstance(shape, DrawPolicy) else _fill(world, shape, rule, rng)
     )

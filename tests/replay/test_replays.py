@@ -36,6 +36,15 @@ def draws_of(text: TargetText, siblings: Siblings) -> Callable[..., kernels.Weig
     return draws
 
 
+@pytest.mark.parametrize("rule", DrawRule, ids=lambda rule: rule.name)
+def test_a_chain_has_the_draws_of_its_rule(rule: DrawRule) -> None:
+    """The most probable token of q is no draw from q."""
+    text, shape = random_text(0), shape_of(Tree.chain(3), rule)
+    (found,) = Replays([text]).kept(Tree.chain(3), TopDown(NSS()), rule)
+    plain = kept_top_down(text, shape, lambda k, depth: kernels.edges(text, NSS(), rule, k, None, depth=depth))
+    np.testing.assert_allclose(found, plain, rtol=1e-12)
+
+
 @pytest.mark.parametrize("tree", TREES, ids=repr)
 @pytest.mark.parametrize("verifier", [TopDown(NSS()), TopDown(Naive()), TopDown(RRS()), Traversal()], ids=str)
 @pytest.mark.parametrize("seed", range(3))

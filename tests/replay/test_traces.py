@@ -105,6 +105,7 @@ def test_the_command_replays_trees_on_a_trace(tiny: Pair, run: Run, tmp_path: Pa
     wanted = ["Naive", "Block", "Traversal", "RRS"] if temperature else ["Greedy"]
     assert all(f"tree of 2, 1 deep, {name}" in shown.stdout or name == "Block" for name in wanted)
     assert all(f"chain of 2, {name}" in shown.stdout for name in wanted)
+    assert ("chain of 2, NSS" in shown.stdout) == (temperature > 0)
     asked += ("--verifier", wanted[-1], "--ends")
     shown = succeeded(run(*asked)).stdout
     assert shown.count(f"Where cycles end: tree of 2, 1 deep, {wanted[-1]}") == shown.count("Where cycles end") == 1

@@ -63,7 +63,6 @@ class PlainEngine:
         return self
 
     def let_in(self) -> None:
-        """Arrivals, then admissions."""
         if self.machine.concurrency:
             inside = len(self.queue) + len(self.reading) + len(self.decoding)
             while self.coming and inside < self.machine.concurrency:

@@ -27,7 +27,6 @@ class Driven:
         self.given = controller.rule, controller.table, controller.numbers, controller.memory.copy()
 
     def length(self, batch: int) -> int:
-        """The draft length of the next step."""
         self.tier = choose_tier(*self.given, batch)
         return self.controller.tiers[self.tier].tree.budget
 
