@@ -96,7 +96,7 @@ def compare(
     degrees = tuple(numbers("--temperatures", temperatures, float))
     settings = CompareSettings(degrees, source.new_tokens, rounds, seed, only)
     source.read(skip, count, least_skip=1)
-    sources = source.sources(0, skip + count)
+    sources = source.sources(0, skip) + source.sources(skip, count)
     files = pair.open(alone=True)
     rows = source.encoded(files, 0, skip), source.encoded(files, skip, count, least_skip=1)
     models = files.load()

@@ -49,7 +49,7 @@ def demo(
     names = f"target: {model_name(files.names[0])}, draft: {model_name(files.names[1])}"
     console.print(f"{names}; {traced} prompts are traced, {count} decoded")
     prompts = source.encoded(files, 0, traced + count)
-    sources = source.sources(0, traced + count)
+    sources = source.sources(0, traced) + source.sources(traced, count)
     models, said = files.load(), []
     rows, settings = (prompts[:traced], prompts[traced:]), {"new_tokens": source.new_tokens, "seed": seed}
     for temperature in (0.0, 1.0) if models.draft else ():

@@ -112,9 +112,9 @@ class Comparison(Record):
         per_second = self.tokens / self.seconds
         ratios = per_second[:, decoder] / per_second[:, other]
         place = np.unique(self.sources or range(len(ratios)), return_inverse=True)[1]
-        clusters = [ratios[place == number] for number in range(place.max() + 1)]
-        drawn = np.random.default_rng(0).integers(len(clusters), size=(RESAMPLES, len(clusters)))
-        medians = [np.median(np.concatenate([clusters[number] for number in row])) for row in drawn]
+        groups = [ratios[place == number] for number in range(place.max() + 1)]
+        drawn = np.random.default_rng(0).integers(len(groups), size=(RESAMPLES, len(groups)))
+        medians = [np.median(np.concatenate([groups[number] for number in row])) for row in drawn]
         low, high = np.quantile(medians, [0.025, 0.975])
         return float(np.median(ratios)), float(low), float(high)
 
