@@ -33,18 +33,18 @@ from reference.tracing import TraceSettings, read_trace, record_trace
 from spectheory import Provenance, Replays, Schedule, Tree
 from spectheory.core.errors import InputError
 from spectheory.core.files import read_text, write_whole
-from spectheory.core.ratios import clusters
+from spectheory.core.ratios import check_sources, clusters
 from spectheory.core.record import parse
 from spectheory.otlp import solvers
 from spectheory.replay import Replayed
-from spectheory.results.comparison import Compared, Comparison
+from spectheory.results.comparison import COLUMNS, Compared, Comparison
 from spectheory.verify import Greedy, TopDown, Verifier, name_of, verifiers
 
 RECORD = "comparison.json"
 """Name of the record in the folder of a comparison."""
 WARM_UP_TOKENS, ASSISTED_CHAIN, DECODED = 32, 5, 12
 """Tokens of a warm-up, those that transformers' own chain has, and prompts decoded where replay cannot follow."""
-Traced = tuple[list[list[int]], list[list[int]]]
+Traced = tuple[list[list[int]], list[list[int]], tuple[str, ...]]
 Progress = Callable[[int, int], None]
 PLAIN, DATASTORE = "plain", "datastore"
 """Names of plain decoding in this loop, with which greedy texts are compared, and of prompt lookup in traced texts."""
@@ -150,7 +150,7 @@ def _ours(pair: Pair, name: str, drafter: Drafter, verifier: Verifier, sampling:
 def _predicted(
     one: Entrant, pair: Pair, plan: Schedule | None, texts: Replays | None, traced: Traced, new_tokens: int
 ) -> Compared:
-    """A decoder with its predictions, from the plan of its sampling and the traced prompts and their texts."""
+    """A decoder with its predictions, from the plan of its sampling and the traced prompts, their texts and sources."""
     drafter, verifier = one.drafter, one.verifier
     if drafter is None or verifier is None or one.name == DATASTORE:  # its texts are those of the prediction
         return Compared(one.name, None if verifier is None else name_of(verifier), one.sampling.temperature)
@@ -160,9 +160,10 @@ def _predicted(
     try:
         if shape is None:
             try:
-                found = replay_drafter(pair, drafter, *traced, one.sampling)
+                found = replay_drafter(pair, drafter, *traced[:2], one.sampling)
             except InputError:  # the text does not determine its cycles
                 found, speed = _decoded(one, traced[0][:DECODED], new_tokens)
+            found = found.by_source(traced[2][: len(found.cycles)])
         elif texts is None:
             return known
         else:
@@ -201,24 +202,28 @@ def compare(
     prompts: list[list[int]],
     settings: CompareSettings,
     *,
+    sources: tuple[str, ...] = (),
     done: Progress = lambda finished, total: None,
 ) -> Comparison:
     """Compare decoders on `prompts`, and predict their tau from texts after the prompts `traced`.
 
     Traces, measured forwards, predictions and the record are kept in `folder`, which is empty or holds the same
-    comparison: an interrupted one continues after its last whole prompt. `done` is called with the number of decoders
+    comparison: an interrupted one continues after its last whole prompt. `sources` say where each prompt is from, those
+    to trace first; prompts of one source are one cluster of the intervals. `done` is called with the number of decoders
     that are predicted, then with that of texts that this call has decoded, and with how many there are in all.
 
     Raises:
-        InputError: there are no prompts, they do not fit the context with their texts, no decoder has the wanted name,
-            or the folder holds a comparison with other models, prompts, settings, versions or machine.
+        InputError: prompts or some of their sources are missing, prompts do not fit the context with their texts, no
+            decoder has the wanted name, or the folder holds a comparison with other models, prompts, settings, versions
+            or machine.
     """
     if not traced or not prompts:
         raise InputError(f"need prompts to trace and to decode, got {len(traced)} and {len(prompts)}")
+    check_sources(sources, len(traced) + len(prompts))
     check_context(pair, prompts, settings.new_tokens)
     file = folder / RECORD
     with only_writer(folder):
-        running = list(_running(folder, pair, traced, settings))
+        running = list(_running(folder, pair, traced, settings, sources[: len(traced)]))
         every = [one for one, _ in running]
         here = Provenance.now(
             "spectheory compare",
@@ -230,6 +235,7 @@ def compare(
                 "rounds": settings.rounds,
                 "weights": pair.fingerprint,
                 "prompts": short_hash([traced, prompts]),
+                **({"clusters": short_hash(sources)} if sources else {}),
                 "decoders": short_hash([f"{one} {one.sampling} {one.drafter}" for one in every]),
                 **processor(),
             },
@@ -245,15 +251,16 @@ def compare(
         total, counted = settings.rounds * len(every) * (len(prompts) - first), count(1)
         for request in range(first, len(prompts)):
             row = _row(prompts[request], request, every, settings, lambda: done(next(counted), total))
-            rows = {name: np.array([values]) for name, values in row.items()}
-            record = record.with_prompt(**row) if record else Comparison(decoders, **rows, provenance=here)
+            rows = {name: np.array([*(getattr(record, name) if record else ()), row[name]]) for name in COLUMNS}
+            known = sources[len(traced) :][: request + 1] or None
+            record = Comparison(decoders, **rows, sources=known, provenance=record.provenance if record else here)
             record.save(file)
     assert record is not None
     return record
 
 
 def _running(
-    folder: Path, pair: Pair, traced: list[list[int]], settings: CompareSettings
+    folder: Path, pair: Pair, traced: list[list[int]], settings: CompareSettings, sources: tuple[str, ...]
 ) -> Iterator[tuple[Entrant, Callable[[], Compared]]]:
     latency, names = None, []
     for temperature in settings.temperatures:
@@ -261,15 +268,15 @@ def _running(
         drawing = {"new_tokens": settings.new_tokens, "temperature": temperature, "seed": settings.seed}
         plan = texts = None
         if pair.draft is None:
-            record_trace(pair, traced, TraceSettings(DATASET, **drawing), kept / TRACE)
+            record_trace(pair, traced, TraceSettings(DATASET, **drawing), kept / TRACE, sources=sources)
         else:
-            plan, texts = measured_plan(pair, traced, kept, **drawing, latency=latency)
+            plan, texts = measured_plan(pair, traced, kept, **drawing, latency=latency, sources=sources)
             latency = plan.latency
         tokens = [row["text"] for row in read_trace(kept / TRACE)]
         for one in entrants(pair, plan, sampling, settings.seed, tokens):
             names.append(str(one))
             if settings.takes(str(one)) or one.name == PLAIN:
-                yield one, partial(_predicted, one, pair, plan, texts, (traced, tokens), settings.new_tokens)
+                yield one, partial(_predicted, one, pair, plan, texts, (traced, tokens, sources), settings.new_tokens)
     if not any(map(settings.takes, names)):
         raise InputError(f"no decoder's name contains {settings.only!r:.80}: a valid name is {names[-1]!r}")
 

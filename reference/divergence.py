@@ -18,7 +18,6 @@ SLACK = 2.0
 kernels round differently from the ones that are compared here, and a text has many positions."""
 OTHER_TYPES = {torch.bfloat16: torch.bfloat16, torch.float16: torch.float16, torch.float32: torch.float64}
 """The type whose logits are compared with those in float32, by the type in which the server computes."""
-Verdict = Literal["equal", "rounding", "not explained"]
 
 
 @dataclass(frozen=True)
@@ -68,7 +67,7 @@ class TextComparison:
     rounding: float
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> Literal["equal", "rounding", "not explained"]:
         """Whether the texts are equal, differ by no more than rounding explains, or contain another token."""
         if self.shortfall > SLACK * self.rounding:
             return "not explained"

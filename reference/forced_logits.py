@@ -55,7 +55,7 @@ def draft_logits(
         return logits[None]
     states = torch.cat([hidden[tap] for tap in draft.taps], -1)
     features, drafted, length = draft.fuse(states)[:, :-1], tokens[:, 1:], tokens.shape[1]
-    found = states.new_zeros((pair.depths_of(depths), *tokens.shape, pair.vocab_size), dtype=torch.float32)
+    found = states.new_zeros((depths, *tokens.shape, pair.vocab_size), dtype=torch.float32)
     for depth, one in enumerate(unroll(HeadStep(draft), features, drafted, len(found))):
         if depth:
             found[depth] = found[depth - 1]

@@ -16,9 +16,10 @@ from reference.models import Pair, weights_hash
 from reference.part_files import short_hash, stamp_of
 from reference.sampling import Sampling
 from reference.token_checks import check_continued
-from reference.tracing import traced_texts
+from reference.tracing import sources_of, traced_texts
 from spectheory import DrawRule, Tree
 from spectheory.core.errors import InputError
+from spectheory.core.ratios import by_source, check_sources
 from spectheory.replay.cycle import Cycle, OneText
 from spectheory.replay.text import CycleChain
 from spectheory.report.tables import TextTable
@@ -54,8 +55,7 @@ class HeldOutTexts:
 
     def __post_init__(self) -> None:
         check_continued(self.pair, self.prompts, self.texts)
-        if self.sources is not None and len(self.sources) != len(self.prompts):
-            raise InputError(f"sources must name one for each of {len(self.prompts)} prompts, got {len(self.sources)}")
+        check_sources(self.sources, len(self.prompts))
 
     @classmethod
     def of_trace(cls, folder: Path, pair: Pair | None = None) -> Self:
@@ -64,7 +64,7 @@ class HeldOutTexts:
         Raises:
             InputError: the folder holds no trace or a damaged one, or it was recorded with another pair.
         """
-        return cls(*traced_texts(folder, pair), Sampling.of(stamp_of(folder)))
+        return cls(*traced_texts(folder, pair), Sampling.of(stamp_of(folder)), sources_of(folder))
 
     @cached_property
     def hashes(self) -> list[str]:
@@ -194,10 +194,8 @@ def _run(texts: HeldOutTexts, pair: Pair, cycle: Cycle, tree: Tree, seed: int) -
     rows = []
     read = forced_texts(pair, texts.prompts, texts.texts, texts.sampling, tree.max_depth)
     for number, text in enumerate(read):
-        kept = cycle.kept(OneText(text, [seed, number], 1))
+        kept = cycle.kept(OneText(text, [seed, number]))
         chain = CycleChain(kept[: max(0, len(kept) - tree.max_depth)])
         rows.append(chain.starts @ chain.ends)
     accepted, lengths = np.array(rows), np.arange(1, tree.max_depth + 2)
-    _, clusters = np.unique(texts.hashes, return_inverse=True)
-    ratio = Ratio(np.bincount(clusters, accepted @ lengths), np.bincount(clusters, accepted.sum(1)))
-    return DraftRun(ratio, accepted.sum(0))
+    return DraftRun(Ratio(*by_source(texts.hashes, accepted @ lengths, accepted.sum(1))), accepted.sum(0))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import sysconfig
-from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,18 +33,12 @@ def standard_library() -> list[SourceFile]:
     Tests, code pages and installed packages are left out: they repeat themselves, and a small draft model cannot follow
     a target that has learned to copy.
     """
-    root, found = Path(sysconfig.get_paths()["stdlib"]), []
+    root, found, read = Path(sysconfig.get_paths()["stdlib"]), [], []
     for folder, below, files in os.walk(root):
         below[:] = [name for name in below if name not in LEFT_OUT]
         found += [Path(folder, name) for name in files if name.endswith(".py")]
-    return list(_read(root, sorted(found)))
-
-
-def _read(root: Path, paths: Iterable[Path]) -> Iterator[SourceFile]:
-    for path in paths:
-        if path.stat().st_size > LARGEST_FILE_BYTES:
-            continue
-        try:
-            yield SourceFile(path.relative_to(root).as_posix(), path.read_text(encoding="utf-8"))
-        except UnicodeDecodeError:
-            continue
+    for path in sorted(found):
+        if path.stat().st_size <= LARGEST_FILE_BYTES:
+            with suppress(UnicodeDecodeError):
+                read.append(SourceFile(path.relative_to(root).as_posix(), path.read_text(encoding="utf-8")))
+    return read

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,7 @@ from reference.random_streams import streams
 from reference.sampling import Sampling
 from spectheory import Provenance, Schedule, Tally, Tree
 from spectheory.core.errors import InputError
+from spectheory.core.ratios import check_sources
 from spectheory.otlp import Naive
 from spectheory.verify import Greedy, TopDown, verifier_of
 
@@ -39,12 +41,6 @@ def processor() -> dict[str, str | int]:
     return {"threads": torch.get_num_threads(), "cpu": names[0] if names else platform.processor()}
 
 
-def count_fourgrams(tokens: list[int]) -> tuple[int, int]:
-    """Number of runs of four tokens in a text, and how many of them occurred earlier in it."""
-    runs = list(zip(*(tokens[i:] for i in range(4)), strict=False))
-    return len(runs), len(runs) - len(set(runs))
-
-
 def decoded(
     pair: Pair,
     plan: Schedule,
@@ -53,6 +49,7 @@ def decoded(
     new_tokens: int = 128,
     seed: int = 0,
     skip: int = 0,
+    sources: tuple[str, ...] = (),
     out: Path | None = None,
     watch: Callable[[int, Generation, Divergence | None], None] = lambda request, text, divergence: None,
     done: Callable[[int, int], None] = lambda finished, total: None,
@@ -71,16 +68,18 @@ def decoded(
         new_tokens: maximum number of tokens of each text, at least 2.
         seed: seed of all random streams.
         skip: number of the first prompt in its file, counted from 0, for the provenance.
+        sources: where each prompt is from, such as a category: prompts of one source are one cluster of the tally.
         out: file to which the tally is saved after each prompt. A tally that is there already is continued.
         watch: callback, called for each request with its number, the text decoded with the tree and, at temperature 0,
             the first difference from the plain text.
         done: callback with the number of prompts that this call has decoded, and of all that it decodes.
 
     Raises:
-        InputError: `new_tokens` is below 2, or the tally in `out` has other models, prompts, settings, versions or
-            machine.
+        InputError: `new_tokens` is below 2, sources are not those of the prompts, or the tally in `out` has other
+            models, prompts, settings, versions or machine.
     """
     require_cycle(new_tokens)
+    check_sources(sources, len(prompts))
     tree, sampling = plan.tree, Sampling.of(plan.acceptance.provenance)
     plainly = Greedy() if sampling.greedy else TopDown(Naive())
     verifier = verifier_of(plan.verifier) if plan.verifier else plainly
@@ -104,6 +103,7 @@ def decoded(
             "skip": skip,
             "weights": pair.fingerprint,
             "prompts": short_hash(prompts),
+            **({"clusters": short_hash(sources)} if sources else {}),
             **processor(),
         },
     )
@@ -121,6 +121,7 @@ def decoded(
         differs = first_divergence(pair.target, prompt, reference.tokens, text.tokens) if sampling.greedy else None
         watch(request, text, differs)
         tally = _tally(reference, text, meter, tree, stamp, greedy=sampling.greedy)
+        tally = replace(tally, sources=sources[request : request + 1] or None)
         so_far = tally if so_far is None else so_far + tally
         if out is not None:
             so_far.save(out)
@@ -131,7 +132,7 @@ def decoded(
 
 def _tally(plain: Generation, text: Generation, meter: Meter, tree: Tree, stamp: Provenance, *, greedy: bool) -> Tally:
     cycles, (target, draft) = len(text.accepted), meter.since(text.started)
-    fourgrams, repeated = count_fourgrams(text.tokens)
+    fourgrams = list(zip(*(text.tokens[i:] for i in range(4)), strict=False))
     return Tally(
         emitted=np.array([sum(text.accepted) + cycles]),
         cycles=np.array([cycles]),
@@ -142,8 +143,8 @@ def _tally(plain: Generation, text: Generation, meter: Meter, tree: Tree, stamp:
         draft_seconds=draft,
         plain_tokens=len(plain.tokens) - 1,
         plain_seconds=plain.seconds,
-        fourgrams=fourgrams,
-        repeated_fourgrams=repeated,
+        fourgrams=len(fourgrams),
+        repeated_fourgrams=len(fourgrams) - len(set(fourgrams)),
         compared=int(greedy),
         identical=int(greedy and plain.tokens == text.tokens),
         provenance=stamp,

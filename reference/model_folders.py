@@ -226,7 +226,8 @@ def _runs_code(folder: Path) -> str | None:
         )
     if not any(file for pattern in TOKENIZERS for file in folder.glob(pattern)):
         return "has no tokenizer but pickles, if any, which can run code: save the tokenizer as a tokenizer.json"
-    weights = _weight_files(folder)
+    listed = set(_settings(folder / INDEX).get("weight_map", {}).values())
+    weights = [WEIGHTS] if (folder / WEIGHTS).is_file() else sorted(listed)
     if odd := next((name for name in weights if Path(name).name != name or not name.endswith(".safetensors")), None):
         return f"names weights that are no safetensors of the folder ({odd!r}), which can run code and are never loaded"
     if not weights:
@@ -235,12 +236,6 @@ def _runs_code(folder: Path) -> str | None:
             "them, with model.save_pretrained(...)"
         )
     return None
-
-
-def _weight_files(folder: Path) -> list[str]:
-    if (folder / WEIGHTS).is_file():
-        return [WEIGHTS]
-    return sorted(set(_settings(folder / INDEX).get("weight_map", {}).values()))
 
 
 def _settings(file: Path) -> dict[str, Any]:

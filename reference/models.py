@@ -58,13 +58,6 @@ class Pair:
         """Number of tokens that the draft can draft: those of a distribution, or a head's draft vocabulary."""
         return min(self.vocab_size, self.draft.config.outputs) if isinstance(self.draft, Head) else self.vocab_size
 
-    def depths_of(self, wanted: int) -> int:
-        """The number of depths of a cycle, at most `wanted`, at which the draft has distributions of their own.
-
-        A draft model has one: its distribution after some tokens is the same whether they were drafted or not.
-        """
-        return wanted if isinstance(self.draft, Head) else 1
-
     def require_draft(self) -> Any:
         """The draft; raises NoDraftError for a target alone."""
         if self.draft is None:

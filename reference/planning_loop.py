@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from reference.models import Pair
@@ -26,6 +26,7 @@ def measured_plan(
     seed: int = 0,
     rounds: int = 15,
     latency: Latency | None = None,
+    sources: Sequence[str] = (),
     done: Callable[[int, int], None] = lambda finished, total: None,
 ) -> tuple[Schedule, Replays]:
     """Plan for texts that continue prompts like these, at the context in the middle of such a text.
@@ -42,6 +43,7 @@ def measured_plan(
         rounds: number of timed forwards of each size in the profile.
         latency: seconds of the pair's forwards; None measures them for sizes that suit the prompts. Overheads at
             another temperature are measured again.
+        sources: where each prompt is from, see `record_trace`.
         done: callback with the number of tokens that were traced in this call, and of all that it traces, then with the
             same numbers for the rounds of the profile.
 
@@ -56,7 +58,7 @@ def measured_plan(
     longest = lengths[-1] + new_tokens
     candidates = min(TraceSettings.candidates, pair.vocab_size)
     settings = TraceSettings(DATASET, temperature, candidates, new_tokens, seed=seed)
-    record_trace(pair, prompts, settings, folder / TRACE, done)
+    record_trace(pair, prompts, settings, folder / TRACE, done, sources=sources)
     if (folder / LATENCY).exists():
         latency = Latency.load(folder / LATENCY)
     elif latency is None:

@@ -50,6 +50,24 @@ def load_prompts(
     return prompts[skip:][:count]
 
 
+def load_sources(path: Path, field: str, count: int, skip: int = 0) -> tuple[str, ...]:
+    """The value of `field` of each prompt that `load_prompts` reads, as text: prompts of one value are one cluster.
+
+    Raises:
+        InputError: the file cannot be read, a prompt has no such field, or all have the same value.
+    """
+    prompts = _objects(path)[skip:][:count]
+    for place, held in prompts:
+        if held.get(field) is None:
+            raise InputError(f"{place} has no field {field!r:.80}: give it one, or leave --cluster {field:.80} out")
+    if len(sources := {str(held[field]) for _, held in prompts}) < 2:
+        raise InputError(
+            f"{path} has one {field} in these {len(prompts)} prompts, {sources.pop()!r:.80}, and an interval needs 2: "
+            "take more prompts, mix them, or leave --cluster out"
+        )
+    return tuple(str(held[field]) for _, held in prompts)
+
+
 def _objects(path: Path) -> list[tuple[str, Any]]:
     """The values of JSON Lines, or of a JSON array, each with its place for messages."""
     if (text := read_text(path)).lstrip().startswith("["):

@@ -9,7 +9,7 @@ for each depth.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -36,6 +36,7 @@ from spectheory import Acceptance, DrawRule
 from spectheory.core.arrays import as_distributions
 from spectheory.core.errors import InputError
 from spectheory.core.files import whole_file
+from spectheory.core.ratios import check_sources
 from spectheory.replay import GreedyText, Replays
 
 TRACE_FILE = "trace.parquet"
@@ -78,10 +79,11 @@ class TraceSettings:
         """How the text is sampled."""
         return Sampling(self.temperature, self.top_k, self.top_p)
 
-    def provenance(self, pair: Pair, prompts: list[list[int]]) -> dict[str, Any]:
-        """The fields of a provenance that identify a trace of `pair` after these prompts."""
+    def provenance(self, pair: Pair, prompts: list[list[int]], sources: Sequence[str]) -> dict[str, Any]:
+        """The fields of a provenance that identify a trace of `pair` after these prompts of these sources."""
         settings = {name: getattr(self, name) for name in ("dataset", "candidates", "new_tokens", "batch")}
         settings |= {"prompts": short_hash(prompts), "weights": pair.fingerprint}
+        settings |= {"clusters": short_hash(sources)} if sources else {}
         if isinstance(pair.draft, Head):
             settings["depths"] = self.depths
         return {**pair.stamp, **self.sampling.stamp, "seed": self.seed, "settings": settings}
@@ -93,12 +95,14 @@ def record_trace(
     settings: TraceSettings,
     folder: Path,
     done: Callable[[int, int], None] = lambda finished, total: None,
+    sources: Sequence[str] = (),
 ) -> None:
     """Write a trace to `folder`.
 
     The file is written whole after each batch of prompts, so a call after an interruption continues. `done` is called
     with the number of tokens that this call has generated for all prompts, and of all that it generates. Without a
-    draft the trace has the texts alone: every rank is -1.
+    draft the trace has the texts alone: every rank is -1. With `sources`, such as a category of each prompt, the trace
+    keeps them in a column `source`, and prompts of one source are one cluster of the intervals of its readers.
 
     Raises:
         InputError: there are no prompts, they are too short for a head or do not fit the context, or `folder` holds a
@@ -112,16 +116,20 @@ def record_trace(
             f"need at least one prompt, each of at least {least} tokens (a draft head drafts nothing after the first), "
             f"got lengths {lengths!s:.80}"
         )
+    check_sources(sources, len(prompts))
     check_context(pair, prompts, settings.new_tokens)
     if settings.candidates > pair.vocab_size:
         raise InputError(f"candidates must be at most the vocabulary of {pair.vocab_size}, got {settings.candidates}")
-    with claimed(folder, "trace", **settings.provenance(pair, prompts)):
+    with claimed(folder, "trace", **settings.provenance(pair, prompts, sources)):
         rows = read_trace(folder) if (folder / TRACE_FILE).exists() else []
         started, new = len(rows), settings.new_tokens
         for first in range(started, len(prompts), settings.batch):
             rows += _rows(pair, prompts[first : first + settings.batch], settings, first)
+            table = pa.Table.from_pylist(rows, schema=COLUMNS)
+            if sources:
+                table = table.append_column("source", pa.array(sources[: len(rows)]))
             with whole_file(folder / TRACE_FILE) as partial:
-                pq.write_table(pa.Table.from_pylist(rows, schema=COLUMNS), partial, write_page_checksum=True)
+                pq.write_table(table, partial, write_page_checksum=True)
             done(new * (len(rows) - started), new * (len(prompts) - started))
 
 
@@ -248,6 +256,11 @@ def read_trace(folder: Path) -> list[dict[str, Any]]:
         raise InputError(f"{folder / TRACE_FILE} is damaged: remove it and record again") from error
 
 
+def sources_of(folder: Path) -> tuple[str, ...]:
+    """The source of each text of a trace that has them. Raises InputError as `acceptance` does."""
+    return tuple(row["source"] for row in read_trace(folder) if "source" in row)
+
+
 def replays(folder: Path, pair: Pair | None = None, *, seed: int = 0) -> Replays:
     """The texts of a trace, ready to replay any tree and verifier on them.
 
@@ -268,7 +281,7 @@ def replays(folder: Path, pair: Pair | None = None, *, seed: int = 0) -> Replays
         texts = forced_texts(*traced_texts(folder, pair), Sampling.of(stamp), depths)
     else:
         texts = (GreedyText(one, int(str(stamp.settings["candidates"]))) for one in found)
-    return Replays(texts, seed=seed, sampling=stamp.sampling)
+    return Replays(texts, seed=seed, sampling=stamp.sampling, sources=sources_of(folder))
 
 
 def traced_texts(folder: Path, pair: Pair | None = None) -> tuple[Pair, list[list[int]], list[list[int]]]:

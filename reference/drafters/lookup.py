@@ -96,7 +96,7 @@ class TextIndex:
     def extend(self, tokens: Iterable[int]) -> None:
         """Append tokens to the text."""
         for token in tokens:
-            for gram in self._last_grams():
+            for gram in self.last_grams():
                 self.after[gram] = len(self.text)
             self.text.append(token)
 
@@ -106,7 +106,7 @@ class TextIndex:
         Two lengths that find the same occurrence count as consensus, too: only a more recent occurrence of the shorter
         n-gram can give another token.
         """
-        places = [self.after[gram] for gram in self._last_grams() if gram in self.after]
+        places = [self.after[gram] for gram in self.last_grams() if gram in self.after]
         if not places or most < 1:
             return Match([], 0, False)
         first = [self.text[place] for place in places]
@@ -114,11 +114,8 @@ class TextIndex:
         tokens = [self.text[places[0] + i % period] for i in range(most)]
         return Match(tokens, min(most, period), first.count(first[0]) > 1)
 
-    def place_in(self, other: TextIndex) -> int | None:
-        """The position in another text after the last occurrence of the end of this text; None without one."""
-        return next((other.after[gram] for gram in self._last_grams() if gram in other.after), None)
-
-    def _last_grams(self) -> list[tuple[int, ...]]:
+    def last_grams(self) -> list[tuple[int, ...]]:
+        """The n-grams at the end of the text, longest first."""
         return [tuple(self.text[-length:]) for length in self.lengths if length <= len(self.text)]
 
 
@@ -138,7 +135,8 @@ class LookupDrafting(Drafting):
     def grow(self, room: int, rng: Uniforms | None) -> Draft:
         most, store = min(room, self.settings.max_tokens), self.settings.store
         tokens = self.index.match(most).tokens
-        if not tokens and (place := self.index.place_in(store)):
+        places = (store.after[gram] for gram in self.index.last_grams() if gram in store.after)
+        if not tokens and (place := next(places, None)):
             tokens = [*takewhile(lambda token: token != NO_TOKEN, store.text[place : place + most])]
         return chain(self.index.text[-1], tokens)
 

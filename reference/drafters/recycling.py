@@ -20,9 +20,6 @@ from reference.random_streams import Uniforms
 from reference.sampling import Sampling
 from spectheory import Draft, Tree
 
-Successors = list[tuple[int, float]]
-"""(token, probability), most probable first."""
-
 
 def harvest_order(nodes: int, path: Sequence[int]) -> list[int]:
     """The nodes of a draft in the order in which their logits are stored: rejected nodes, the root, the `path`.
@@ -63,8 +60,8 @@ class TwoTierTable:
         for context, *row in zip(contexts, tokens, probabilities, strict=True):
             self._rows[context[-1:]] = self._rows[context] = row
 
-    def successors(self, *context: int) -> Successors:
-        """Probable successors of the tokens `context`, else of its last token; [] if none is stored."""
+    def successors(self, *context: int) -> list[tuple[int, float]]:
+        """(Token, probability) of the probable successors of `context`, else of its last token, best first; or []."""
         found = self._rows.get(context) or self._rows.get(context[-1:])
         if not found:
             return []

@@ -103,9 +103,6 @@ class HeadConfig:
         if not (self.target is None or isinstance(self.target, str)):
             raise InputError(f"target must be the name or folder of a model, or None, got {self.target!r:.60}")
         normal_rope({"rope_parameters": self.rope})
-        self._check_features()
-
-    def _check_features(self) -> None:
         wrong = ("fc_bias",) if self.kind == "eagle3" else ("draft_vocab_size", "layers", "norm_before_residual")
         for name in wrong:
             if value := getattr(self, name):

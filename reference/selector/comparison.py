@@ -8,15 +8,15 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float, Int
 
+from reference.judge import LEVEL
 from reference.selector.labels import Labels
 from reference.selector.selector import Selector
 from reference.selector.trees import best_static
 from spectheory.core.errors import InputError
+from spectheory.core.ratios import by_source
 from spectheory.report.tables import TextTable
 from spectheory.results.paired_difference import PairedDifference, Ratio, mean_half_width, paired_difference
 
-LEVEL = 0.95
-"""Level of all intervals."""
 PLAIN, OTHER, SELECTOR = "no draft", "static, chosen on other text", "selector"
 ROOTED, SAME = "static without a trunk, chosen on the same text", "static, chosen on the same text"
 NAIVE, CROSS = "oracle, judged on the draws it chose by", "oracle, judged on other draws"
@@ -87,11 +87,10 @@ def compare_selectors(selectors: Sequence[Selector], labels: Labels, other: Labe
     if set(labels.prompts) & {*other.prompts, *(prompt for one in selectors for prompt in one.labels.prompts)}:
         raise InputError("labels must be of prompts on which nothing was trained or chosen: give labels of other texts")
     seconds, tokens = space.seconds(first.latency, labels.contexts), draws.mean(1)
-    clusters, place = np.unique(labels.prompts, return_inverse=True)
-    roots = np.arange(len(place))
+    sources, roots = labels.prompts.tolist(), np.arange(len(labels.prompts))
 
     def run(chosen: np.ndarray | int, values: np.ndarray) -> Ratio:
-        return Ratio(*(np.bincount(place, rows[roots, chosen], len(clusters)) for rows in (values, seconds)))
+        return Ratio(*by_source(sources, values[roots, chosen], seconds[roots, chosen]))
 
     without = np.array([n for n, tree in enumerate(space.trees) if tree.trunk == 0 and tree.length <= space.length])
     fixed = {PLAIN: 0, ROOTED: int(without[best_static(tokens[:, without], seconds[:, without])])}

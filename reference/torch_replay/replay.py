@@ -90,7 +90,8 @@ class _Operations(TorchDispatchMode):
         pending = [tensor for tensor in _tensors(args, kwargs) if self.tags.is_pending(tensor)]
         if not pending or name in SHAPES:
             return
-        moved = _moved_by(name, args)
+        moves = args if name in ("cat", "copy_", "stack") else args[1:] if name == "where" else args[:1]
+        moved = list(_tensors(moves, {}))
         keeps = name in KEEPS and all(tensor.dtype == torch.int64 for tensor in moved)
         for tensor in pending:
             if not keeps or all(tensor is not each for each in moved):
@@ -204,12 +205,6 @@ def _tensors(args: Any, kwargs: Any) -> Iterator[torch.Tensor]:
             yield arg
         elif isinstance(arg, list | tuple):
             yield from (each for each in arg if isinstance(each, torch.Tensor))
-
-
-def _moved_by(name: str, args: Any) -> list[torch.Tensor]:
-    """The arguments whose entries an operation of `KEEPS` moves."""
-    moved = args if name in ("cat", "copy_", "stack") else args[1:] if name == "where" else args[:1]
-    return list(_tensors(moved, {}))
 
 
 def _place() -> str:

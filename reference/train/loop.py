@@ -20,11 +20,6 @@ CHECKPOINT_SECONDS = 15.0
 """Time between two checkpoints: what an interrupted training computes again."""
 
 
-def rate_factor(step: int, steps: int) -> float:
-    """The learning rate at `step` as a share of the full rate: it rises over 50 steps and falls over the last half."""
-    return min(1.0, (step + 1) / 50, 2 * (steps - step) / steps)
-
-
 def _optimizers(model: nn.Module, rates: tuple[float, float]) -> list[torch.optim.Optimizer]:
     """Muon (torch >= 2.9) for the matrices inside the layers, AdamW for embeddings, output layers and norms."""
     if not hasattr(torch.optim, "Muon"):
@@ -50,6 +45,8 @@ def fit(
 ) -> float:
     """Train `model` in place to minimise `loss(step)`; if the file `checkpoint` exists, continue from it.
 
+    The learning rates rise to `rates` over 50 steps and fall over the last half of the steps.
+
     A checkpoint is written every 15 seconds and at the end, whole or not at all. Every 10 steps a JSON line is appended
     to `checkpoint.with_suffix(".jsonl")`. After each step `done` is called with the number of steps of this call that
     are finished, and of all.
@@ -65,7 +62,7 @@ def fit(
         began = process_time()
         for optimizer, rate in zip(optimizers, rates, strict=True):
             for group in optimizer.param_groups:
-                group["lr"] = rate * rate_factor(step, steps)
+                group["lr"] = rate * min(1.0, (step + 1) / 50, 2 * (steps - step) / steps)
         value = loss(step)
         value.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)

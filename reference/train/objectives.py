@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -21,9 +21,6 @@ from spectheory import Tree
 from spectheory.core.checks import check_whole
 from spectheory.core.errors import InputError
 from spectheory.gto import draft_tree_reward
-
-Objective = Callable[[int], Tensor]
-"""The loss at a step, a scalar that depends on the weights and on the number of the step alone."""
 
 
 class Lesson(NamedTuple):

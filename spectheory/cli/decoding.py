@@ -51,8 +51,7 @@ def decode(
     require_cycle(source.new_tokens)
     if text != text.encode(errors="ignore").decode():
         raise InputError("TEXT is not text in UTF-8: convert it to UTF-8")
-    if not text:
-        source.read(skip, count)
+    sources = () if text else source.sources(skip, count)
     files = pair.open()
     if text:
         rows, skip = encode_prompts(files, [text], new_tokens=source.new_tokens), 0
@@ -67,9 +66,8 @@ def decode(
             print(models.tokenizer.decode(rows[0] + written.tokens, skip_special_tokens=True))  # type: ignore[attr-defined]
 
     with nullcontext() if out is None else owned(out), progress("decode") as done:
-        tally = decoded(
-            models, planned, rows, new_tokens=source.new_tokens, seed=seed, skip=skip, out=out, watch=watch, done=done
-        )
+        settings = {"new_tokens": source.new_tokens, "seed": seed, "skip": skip, "sources": sources}
+        tally = decoded(models, planned, rows, **settings, out=out, watch=watch, done=done)
     show(tally, comparison_rows(compared(planned, tally)), as_json=as_json, out=out)
 
 
@@ -85,7 +83,6 @@ def compare(
     source: PromptOptions = SHIPPED_PROMPTS,
     rounds: Annotated[int, typer.Option(help="Times that each prompt is decoded; the median time counts.")] = 1,
     seed: Seed = 0,
-    as_json: Json = False,
 ) -> None:
     """Compare all drafters and verifiers, and transformers' own decoding: tau predicted and measured, tokens a second.
 
@@ -99,10 +96,11 @@ def compare(
     degrees = tuple(numbers("--temperatures", temperatures, float))
     settings = CompareSettings(degrees, source.new_tokens, rounds, seed, only)
     source.read(skip, count, least_skip=1)
+    sources = source.sources(0, skip) + source.sources(skip, count)
     files = pair.open(alone=True)
     rows = source.encoded(files, 0, skip), source.encoded(files, skip, count, least_skip=1)
     models = files.load()
     with progress("compare") as done:
-        found = run(out, models, *rows, settings, done=done)
-    show(found, decoder_rows(found), *decoder_words(found), as_json=as_json)
-    console.print(f"wrote {out}") if not as_json else None
+        found = run(out, models, *rows, settings, sources=sources, done=done)
+    show(found, decoder_rows(found), *decoder_words(found), as_json=False)
+    console.print(f"wrote {out}")

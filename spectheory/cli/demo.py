@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from spectheory.planning.schedule_record import Schedule
     from spectheory.results.tally import Tally
 
-PAGE = "comparison.html"
+PAGE, ROUNDS = "comparison.html", 4
 
 
 def demo(
@@ -27,7 +27,6 @@ def demo(
     ),
     pair: PairOptions = SHIPPED,
     source: PromptOptions = SHIPPED_PROMPTS,
-    rounds: Annotated[int, typer.Option(min=1, help="Number of times that each forward is timed.")] = 4,
     traced: Annotated[int, typer.Option(min=1, help="Number of prompts to trace for the predictions.")] = 20,
     count: Annotated[int, typer.Option(min=1, help="Number of prompts to decode, after the traced ones.")] = 5,
     seed: Seed = 0,
@@ -50,6 +49,7 @@ def demo(
     names = f"target: {model_name(files.names[0])}, draft: {model_name(files.names[1])}"
     console.print(f"{names}; {traced} prompts are traced, {count} decoded")
     prompts = source.encoded(files, 0, traced + count)
+    sources = source.sources(0, traced) + source.sources(traced, count)
     models, said = files.load(), []
     rows, settings = (prompts[:traced], prompts[traced:]), {"new_tokens": source.new_tokens, "seed": seed}
     for temperature in (0.0, 1.0) if models.draft else ():
@@ -57,17 +57,18 @@ def demo(
         heading = f"sampling at temperature {temperature:g}" if temperature else "greedy decoding"
         console.rule(heading)
         with progress("trace, profile, plan") as done:
-            measuring = {"temperature": temperature, "rounds": rounds, "latency": latency}
+            measuring = {"temperature": temperature, "rounds": ROUNDS, "latency": latency, "sources": sources[:traced]}
             chosen, _ = measured_plan(models, rows[0], folder, **settings, **measuring, done=done)
         chosen.save(folder / "plan.json")
         with progress("decode") as done:
-            tally = decoded(models, chosen, rows[1], out=folder / "measured.json", skip=traced, done=done, **settings)
+            kept = {"out": folder / "measured.json", "skip": traced, "sources": sources[traced:]}
+            tally = decoded(models, chosen, rows[1], **kept, done=done, **settings)
         said.append(f"{heading[0].upper()}{heading[1:]}, planned: {_show(chosen, tally, folder, latency is None)}")
         latency = latency or chosen.latency
     console.rule("all decoders")
     degrees = (0.0,) if models.draft else (0.0, 1.0)
     with progress("compare") as done:
-        found = compare(out, models, *rows, CompareSettings(degrees, **settings), done=done)
+        found = compare(out, models, *rows, CompareSettings(degrees, **settings), sources=sources, done=done)
     write_whole(out / PAGE, comparison_page(found))
     console.print(decoder_rows(found), *decoder_words(found), *said, sep="\n")
     print(f"wrote {out / PAGE} and the records; {time.perf_counter() - started:.0f} s in all")

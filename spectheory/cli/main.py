@@ -49,9 +49,6 @@ LONGEST_LINE = 3000
 SHOW_TRACEBACK: ContextVar[bool] = ContextVar("show_traceback", default=False)
 
 
-MORE_MEMORY = "lower --max-budget, --batch, --new-tokens or the size of the models, or free memory"
-
-
 def shortened(line: str) -> str:
     """A message without the middle of long words and of a long text, so that it can be read."""
     line = re.sub(r"\S{301,}", lambda word: f"{word[0][:200]}...{word[0][-80:]}", line)
@@ -70,7 +67,8 @@ def _one_line(error: Exception) -> str | None:
     # torch has no exception of its own for a lack of memory on the CPU
     lacks = type(error).__name__ == "OutOfMemoryError" or "DefaultCPUAllocator: can't allocate memory" in str(error)
     if isinstance(error, MemoryError) or lacks:
-        return f"memory ran out ({str(error).partition(chr(10))[0] or 'no details':.200}): {MORE_MEMORY}"
+        repair = "lower --max-budget, --batch, --new-tokens or the size of the models, or free memory"
+        return f"memory ran out ({str(error).partition(chr(10))[0] or 'no details':.200}): {repair}"
     package = (error.name or "").split(".")[0] if isinstance(error, ModuleNotFoundError) else ""
     return f"this command needs {package}: pip install 'spectheory[{EXTRAS[package]}]'" if package in EXTRAS else None
 

@@ -7,16 +7,7 @@ from typing import Annotated
 
 import typer
 
-from spectheory.cli.options import (
-    SHIPPED,
-    SHIPPED_PROMPTS,
-    Count,
-    Json,
-    PairOptions,
-    PromptOptions,
-    Temperature,
-    numbers,
-)
+from spectheory.cli.options import SHIPPED, SHIPPED_PROMPTS, Count, PairOptions, PromptOptions, Temperature, numbers
 from spectheory.cli.output import progress, require_free, show
 from spectheory.core.acceptance import MIN_TRIALS
 from spectheory.core.errors import InputError
@@ -51,12 +42,12 @@ def trace(
         )
     sampling = {"temperature": temperature, "top_k": top_k, "top_p": top_p}
     settings = tracing.TraceSettings(dataset=text.dataset, new_tokens=text.new_tokens, **sampling)
-    text.read(0, count)
+    sources = text.sources(0, count)
     files = pair.open()
     rows = text.encoded(files, 0, count)
     models = files.load()
     with progress("trace") as done:
-        tracing.record_trace(models, rows, settings, out, done)
+        tracing.record_trace(models, rows, settings, out, done, sources=sources)
     acceptance = tracing.acceptance(out, min_trials=MIN_TRIALS)
     show(acceptance, acceptance_rows(acceptance), as_json=False, out=out / "acceptance.json")
 
@@ -75,7 +66,6 @@ def profile(
     ] = 257,
     rounds: Annotated[int, typer.Option(help="Number of times that each forward is timed.")] = 15,
     temperature: Temperature = 0.0,
-    as_json: Json = False,
 ) -> None:
     """Measure how long forwards of 1, 2, 3, ... tokens take on this machine, for the target and for the draft."""
     from reference.profiling import check_settings, forward_sizes
@@ -97,4 +87,4 @@ def profile(
             temperature=temperature,
             done=done,
         )
-    show(latency, latency_rows(latency), as_json=as_json, out=out)
+    show(latency, latency_rows(latency), as_json=False, out=out)

@@ -144,6 +144,13 @@ class PromptOptions:
             show_default="shipped prompts",
         ),
     ] = None
+    cluster: Annotated[
+        str | None,
+        typer.Option(
+            help="Field of the prompts, such as category or id: prompts of one value are one cluster of all intervals.",
+            show_default="each prompt is its own",
+        ),
+    ] = None
     prompt_tokens: Annotated[
         int | None,
         typer.Option(
@@ -174,6 +181,13 @@ class PromptOptions:
         longest = self.prompt_tokens or (None if self.prompts else SHIPPED_LENGTH)
         prompts = self.read(skip, count, least_skip=least_skip)
         return encode_prompts(pair, prompts, longest, skip, new_tokens=self.new_tokens)
+
+    def sources(self, skip: int, count: int) -> tuple[str, ...]:
+        """The value of the field `cluster` of each prompt that `read` reads; nothing if each is its own cluster."""
+        from reference.prompts import HELD_OUT, load_sources
+
+        self.read(skip, count)
+        return load_sources(self.prompts or HELD_OUT, self.cluster, count, skip) if self.cluster else ()
 
     @property
     def dataset(self) -> str:

@@ -82,7 +82,7 @@ def replay(
                 row["ends"] = {name: np.asarray(value).tolist() for name, value in asdict(found).items()}
         print(json.dumps(rows, indent=1))
         return
-    console.print(replayed_rows(replayed))
+    console.print(replayed_rows(texts, replayed))
     for (shape, name, _), found in zip(replayed, ended, strict=True):
         if found is not None:
             console.print(cycle_ends_rows(shape, name, found))

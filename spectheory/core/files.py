@@ -74,11 +74,10 @@ def write_whole(path: Path, text: str) -> None:
 
 
 @contextmanager
-def owned(place: Path, lock: Path | None = None, repair: str = "name another file", wait: float = 0) -> Iterator[None]:
+def owned(place: Path, lock: Path | None = None, repair: str = "name another file") -> Iterator[None]:
     """Context manager that makes this process the only writer of `place`, a file or a folder.
 
-    The lock is the file `lock`, by default beside `place`. A process that ends or is killed loses its lock. Another
-    writer is waited for, `wait` seconds at most.
+    The lock is the file `lock`, by default beside `place`. A process that ends or is killed loses its lock.
 
     Raises:
         InUseError: another writer holds the lock. The message ends with `repair`.
@@ -91,7 +90,7 @@ def owned(place: Path, lock: Path | None = None, repair: str = "name another fil
     with reported(file, repair):
         file.parent.mkdir(parents=True, exist_ok=True)
         try:
-            held.acquire(timeout=wait)
+            held.acquire(timeout=0)
         except Timeout:
             raise InUseError(f"{place} is in use by another process: wait until it ends, or {repair}") from None
     try:

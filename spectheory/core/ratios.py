@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from jaxtyping import Float, Real
 
@@ -11,6 +13,20 @@ from spectheory.core.errors import InputError
 def clusters(denominators: np.ndarray) -> int:
     """The number of clusters that count: those whose denominator is above 0. An interval needs two."""
     return int((denominators > 0).sum())
+
+
+def check_sources(sources: Sequence[str] | None, prompts: int) -> None:
+    """Raise InputError if there are sources, and not one for each of this number of prompts."""
+    if sources and len(sources) != prompts:
+        raise InputError(f"sources must name one for each of {prompts} prompts, got {len(sources)}")
+
+
+def by_source(sources: Sequence[str] | None, *rows: Real[np.ndarray, " prompts"]) -> list[np.ndarray]:
+    """The sums of each row over the prompts of each source, which are one cluster; the rows if there are no sources."""
+    if not sources:
+        return list(rows)
+    place = np.unique(sources, return_inverse=True)[1]
+    return [np.bincount(place, row) for row in rows]
 
 
 def share_limits(

@@ -280,7 +280,8 @@ def fitted(
         _, found = moved(x)
         return np.concatenate([(np.log([setup.seconds(run, found) for run in runs]) - logarithms) / width, x])
 
-    most = [FARTHEST, *(_room(name, getattr(costs, name)) / spreads[name] for name in names)]
+    room = {name: max(0.0, -math.log(getattr(costs, name))) for name in names if name.endswith("_share")}  # at most 1
+    most = [FARTHEST, *(room.get(name, math.inf) / spreads[name] for name in names)]
     bounds = np.full(len(most), -FARTHEST), np.minimum(most, FARTHEST)
     x, widths = np.zeros(len(most)), [NOISE]
     while widths[-1] < WIDE:  # a soft L1 loss of residuals far above their width converges slowly
@@ -295,11 +296,6 @@ def in_proportion(costs: EngineCosts, factor: float) -> EngineCosts:
     """The costs with which all times are `factor` times as long, so that no ratio of times changes."""
     slower = {name: factor for name in NAMES if name.endswith("_seconds")}
     return _scaled(costs, slower | dict.fromkeys(RATES, 1 / factor))
-
-
-def _room(name: str, value: float) -> float:
-    """By how much the logarithm of a number may rise: shares are at most 1."""
-    return max(0.0, -math.log(value)) if name.endswith("_share") else math.inf
 
 
 def _scaled(costs: EngineCosts, factors: Mapping[str, float]) -> EngineCosts:

@@ -20,7 +20,7 @@ from spectheory.hardware.latency import Latency
 from spectheory.otlp import RRS, Naive
 from spectheory.planning.candidates import ByRates, Candidates, Progress, ignore_progress
 from spectheory.planning.schedule_record import OFF, Option
-from spectheory.replay import CycleChain, GreedyText, Replays
+from spectheory.replay import GreedyText, Replays
 from spectheory.verify import Block, Greedy, TopDown, Traversal, Verifier, name_of, verifier_of
 
 BUDGETS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 96, 128, 192, 256)
@@ -157,9 +157,7 @@ class ReplayedChoice:
         texts = [text for text in self.replays.texts if isinstance(text, GreedyText)]
         if not texts:
             return []
-        kept, limits = self.replays.kept(best.tree, verifier_of(best.verifier or "")), self.candidates.limits
-        held = [max(0, len(rows) - best.tree.max_depth) for rows in kept]  # starts from which a whole cycle fits
-        whole = [CycleChain(rows[:n], self.replays.first).starts for rows, n in zip(kept, held, strict=True)]
+        whole, limits = self.replays.starts(best.tree, verifier_of(best.verifier or "")), self.candidates.limits
         starts = [np.pad(row, (0, len(text) - len(row))) for text, row in zip(texts, whole, strict=True)]
         paths = counted_paths(
             texts,

@@ -42,12 +42,11 @@ class OneText:
     Args:
         text: the text.
         seed: seed of the drafts that are drawn in addition to its tokens.
-        samples: number of such draws over which a chance is averaged.
     """
 
-    def __init__(self, text: Text, seed: list[int], samples: int) -> None:
+    def __init__(self, text: Text, seed: list[int]) -> None:
         self.text: Any = text
-        self.seed, self.samples = seed, samples
+        self.seed = seed
         self.edges = cache(self._edges)
         self.siblings = cache(self._siblings)
 
@@ -58,19 +57,19 @@ class OneText:
     def closer(self, share: float) -> OneText:
         """The text with a draft that is closer to the target, and the same random numbers."""
         text = self.text
-        return OneText(TargetText(text.tokens, text.p, (1 - share) * text.q + share * text.p), self.seed, self.samples)
+        return OneText(TargetText(text.tokens, text.p, (1 - share) * text.q + share * text.p), self.seed)
 
-    def _siblings(self) -> list[Any]:
+    def _siblings(self) -> Any:
         from spectheory.replay.siblings import Siblings
 
-        return [Siblings(self.text, [*self.seed, 0, sample]) for sample in range(self.samples)]
+        return Siblings(self.text, [*self.seed, 0, 0])
 
     def _edges(self, solver: Solver, rule: DrawRule, k: int, depth: int) -> Edges:
         one_draw = k == 1 and rule is not DrawRule.TOP_K
         if (one_draw or rule is DrawRule.NO_REPLACEMENT) and type(solver) in (NSS, Naive, RRS):
-            tables = [one.edges(solver, k, depth) for one in self.siblings()]
-            return {(place, 1): column for place, column in enumerate(np.mean(tables, 0).T)}
-        return edges(self.text, solver, rule, k, self.rng(k, depth), depth=depth, samples=self.samples)
+            table = self.siblings().edges(solver, k, depth)
+            return {(place, 1): column for place, column in enumerate(table.T)}
+        return edges(self.text, solver, rule, k, self.rng(k, depth), depth=depth)
 
 
 @dataclass(frozen=True)
@@ -166,10 +165,10 @@ def _top_down(one: OneText, cycle: Cycle) -> np.ndarray:
 def _traversal(one: OneText, cycle: Cycle) -> np.ndarray:
     tree, perfect = cycle.shape, cycle.perfect
     if not isinstance(tree, Tree):
-        return kept_by_traversal(one.text, cycle.states, one.rng(), one.samples)
+        return kept_by_traversal(one.text, cycle.states, one.rng())
     if cycle.rule is DrawRule.NO_REPLACEMENT or tree.is_chain:  # the compiled loops over siblings know these
-        return np.mean([siblings.traversal(tree, perfect) for siblings in one.siblings()], 0)
-    return passed_by_traversal(one.text, tree, cycle.states, one.rng(), one.samples, perfect)
+        return one.siblings().traversal(tree, perfect)
+    return passed_by_traversal(one.text, tree, cycle.states, one.rng(), perfect)
 
 
 def _block(one: OneText, cycle: Cycle) -> np.ndarray:

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -145,17 +144,12 @@ def kept_by_ratio(ratios: Shaped[np.ndarray, "n length"]) -> Shaped[np.ndarray, 
     kept = [ratios[:, 0] * 0 + 1]
     product = kept[0]
     for ratio in ratios.T:
-        product = _product(product, ratio)
+        with np.errstate(over="ignore"):
+            product = product * ratio
+        if product.dtype != object:  # a later factor of 0 must give 0, which it does not after infinity
+            product = np.minimum(product, LARGEST)
         kept.append(np.minimum(kept[-1], product))
     return np.stack(kept, 1)
-
-
-def _product(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """The product, floats cut to `LARGEST`: a later factor of 0 must give 0, which it does not after infinity."""
-    if one.dtype == object:
-        return one * other
-    with np.errstate(over="ignore"):
-        return np.minimum(one * other, LARGEST)
 
 
 def chain_ratios(text: TargetText, length: int) -> Shaped[np.ndarray, "n length"]:
@@ -200,9 +194,7 @@ def _from(column: Shaped[np.ndarray, " n"], depth: int) -> Shaped[np.ndarray, " 
     return later
 
 
-def edges(
-    text: TargetText, solver: Solver, rule: DrawRule, k: int, rng: RandomSource, *, depth: int = 0, samples: int = 1
-) -> Edges:
+def edges(text: TargetText, solver: Solver, rule: DrawRule, k: int, rng: RandomSource, *, depth: int = 0) -> Edges:
     """The edges below a node with k drafts, at every position of a text.
 
     At position i an edge is E[1{token i is drafted as this child} P(token i is emitted)] / p(token i).
@@ -214,19 +206,17 @@ def edges(
         k: number of drafts.
         rng: a `numpy.random.Generator`, or a `Branch`, for the drafts other than the token of the text.
         depth: of the node in the cycle, for drafts whose distribution depends on it.
-        samples: number of draws of these drafts over which an edge is averaged.
     """
     found: dict[tuple[int, int], np.ndarray] = {}
     rows = text.draft_rows(depth)
     for position, token in enumerate(text.tokens.tolist()):
         p, q = text.p[position], rows[position]
-        for _ in range(samples):
-            for weight, drafts in forced_draws(rule, q, k, token, rng):
-                child = child_of(drafts, token, rule)
-                if child not in found:
-                    found[child] = text.at_tokens(text.p) * 0
-                emitted = solver._distribution(p, q, drafts)[token] / p[token]
-                found[child][position] += weight * emitted / samples
+        for weight, drafts in forced_draws(rule, q, k, token, rng):
+            child = child_of(drafts, token, rule)
+            if child not in found:
+                found[child] = text.at_tokens(text.p) * 0
+            emitted = solver._distribution(p, q, drafts)[token] / p[token]
+            found[child][position] += weight * emitted
     return found
 
 
@@ -287,9 +277,7 @@ def _top_down_levels(
         level = below
 
 
-def kept_by_traversal(
-    text: TargetText, shape: Shape, rng: RandomSource, samples: int = 1
-) -> Shaped[np.ndarray, "n lengths"]:
+def kept_by_traversal(text: TargetText, shape: Shape, rng: RandomSource) -> Shaped[np.ndarray, "n lengths"]:
     """Chance that a cycle from each position keeps at least 0..L tokens of the text, given the text.
 
     A child that is visited with weight a is kept, itself or something below it, with probability a on average over what
@@ -301,21 +289,17 @@ def kept_by_traversal(
         text: the text.
         shape: the tree or the policy.
         rng: a `numpy.random.Generator`, for the siblings of the text's tokens; a chain needs none.
-        samples: number of draws of these over which the chance is averaged.
     """
-    found: defaultdict[tuple[int, int], Any] = defaultdict(int)
-    for start in range(len(text)):
-        for _ in range(samples):
-            for depth, level in enumerate(_traversal_levels(text, shape, start, rng)):
-                found[start, depth] += sum(share * weight for _, share, weight in level) / samples
-    kept = np.zeros((len(text), 1 + max((depth for _, depth in found), default=0)), text.p.dtype)
-    for place, mass in found.items():
-        kept[place] = mass
+    every = [_traversal_levels(text, shape, start, rng) for start in range(len(text))]
+    rows = [[sum(share * weight for _, share, weight in level) for level in levels] for levels in every]
+    kept = np.zeros((len(text), max(map(len, rows), default=1)), text.p.dtype)
+    for start, row in enumerate(rows):
+        kept[start, : len(row)] = row
     return kept
 
 
 def passed_by_traversal(
-    text: TargetText, tree: Tree, shape: Shape, rng: RandomSource, samples: int = 1, perfect: int | None = None
+    text: TargetText, tree: Tree, shape: Shape, rng: RandomSource, perfect: int | None = None
 ) -> Shaped[np.ndarray, "n nodes"]:
     """Chance that a cycle from each position keeps each node of a static tree, itself or some below it.
 
@@ -324,10 +308,9 @@ def passed_by_traversal(
     """
     passed = np.zeros((len(text), tree.budget + 1), text.p.dtype)
     for start in range(len(text)):
-        for _ in range(samples):
-            for level in _traversal_levels(text, shape, start, rng, perfect):
-                for node, share, weight in level:
-                    passed[start, node] += share * weight / samples
+        for level in _traversal_levels(text, shape, start, rng, perfect):
+            for node, share, weight in level:
+                passed[start, node] += share * weight
     return passed
 
 

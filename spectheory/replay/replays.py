@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from jaxtyping import Float, Shaped
@@ -12,7 +12,7 @@ from jaxtyping import Float, Shaped
 from spectheory.core.checks import checked
 from spectheory.core.draft import DrawRule
 from spectheory.core.errors import InputError
-from spectheory.core.ratios import ratio_half_width
+from spectheory.core.ratios import by_source, check_sources, ratio_half_width
 from spectheory.core.record import Record
 from spectheory.core.tree import Tree
 from spectheory.core.world import DrawPolicy
@@ -26,7 +26,7 @@ ROUNDING = 1e-6
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Replayed(Record):
-    """The cycles of one tree and verifier on R texts, as the replay theorem counts them.
+    """The cycles of one tree and verifier on R texts, or on the texts of R sources, as the replay theorem counts them.
 
     Attributes:
         emitted: for each text, expected tokens of the cycles that start in it.
@@ -85,11 +85,16 @@ class Replayed(Record):
         """Expected tokens per target call, over the texts."""
         return float(self.emitted.sum() / self.cycles.sum())
 
+    def by_source(self, sources: Sequence[str]) -> Self:
+        """The same cycles by the source of each text; see `Replays`."""
+        emitted, cycles, variance = by_source(sources, self.emitted, self.cycles, self.variance)
+        return replace(self, emitted=emitted, cycles=cycles, variance=variance)
+
     def tau_interval(self, level: float = 0.95) -> tuple[float, float]:
-        """Confidence interval of tau on other texts like these; texts count as independent, cycles do not.
+        """Confidence interval of tau on other texts like these; texts or sources are independent, cycles are not.
 
         Raises:
-            InputError: cycles were counted in one text only.
+            InputError: cycles were counted in one text or source only.
         """
         half = ratio_half_width(self.emitted, self.cycles, level)
         return max(1.0, self.tau - half), min(self.tau + half, float(len(self.accepted)))
@@ -102,27 +107,30 @@ class Replays:
         texts: the texts: `GreedyText` for greedy decoding, `TargetText` for sampled text.
         seed: seed of the drafts that are drawn in addition to the tokens of a text. All trees and verifiers share
             these draws.
-        samples: number of such draws over which each probability is averaged. One draw is unbiased too.
         first: the position in each text where the first cycle starts.
         sampling: how the texts were sampled, as `Provenance.sampling` says it; empty if that is not known.
+        sources: where each text is from, such as a category. Texts of one source are one cluster of the intervals;
+            without sources each text is its own.
 
     Raises:
-        InputError: there is no text, the texts are of several kinds, or a setting is out of range.
+        InputError: there is no text, the texts are of several kinds, a setting is out of range, or there is not a
+            source for each text.
     """
 
     @checked
     def __init__(
-        self, texts: Iterable[Text], *, seed: int = 0, samples: int = 1, first: int = 1, sampling: str = ""
+        self, texts: Iterable[Text], *, seed: int = 0, first: int = 1, sampling: str = "", sources: tuple[str, ...] = ()
     ) -> None:
-        self.texts, self.sampling = list(texts), sampling
+        self.texts, self.sampling, self.sources = list(texts), sampling, sources
+        check_sources(sources, len(self.texts))
         if not self.texts:
             raise InputError("texts must hold at least one text, got none")
         if len({type(text) for text in self.texts}) > 1:
             raise InputError("texts must be of one kind, such as GreedyText, got several: replay each kind on its own")
-        if samples < 1 or first < 0:
-            raise InputError(f"samples must be at least 1 and first at least 0, got {samples} and {first}")
+        if first < 0:
+            raise InputError(f"first must be at least 0, got {first}")
         self.first = first
-        self._each = [OneText(text, [seed, number], samples) for number, text in enumerate(self.texts)]
+        self._each = [OneText(text, [seed, number]) for number, text in enumerate(self.texts)]
 
     @property
     def greedy(self) -> bool:
@@ -227,7 +235,8 @@ class Replays:
         deepest = self._most_tokens(kept)
         counted = [_counted(CycleChain(rows, self.first), deepest) for rows in kept]
         emitted, cycles, variance, accepted = zip(*counted, strict=True)
-        return Replayed(np.array(emitted), np.array(cycles), np.array(variance), np.sum(accepted, 0))
+        found = Replayed(np.array(emitted), np.array(cycles), np.array(variance), np.sum(accepted, 0))
+        return found.by_source(self.sources)
 
     def starts(self, shape: Tree | DrawPolicy, verifier: Verifier, rule: DrawRule | None = None) -> list[np.ndarray]:
         """For each text: the probability that a cycle starts at each position, of the cycles that `replay` counts.

@@ -37,7 +37,8 @@ def decoder_rows(record: Comparison) -> TextTable:
         header=("decoder", "T", "tau\npredicted", "tau\nmeasured", "error", "tok/s\npred.", "tok/s\nmeas.", "equal"),
         rows=tuple(rows),
         sections=frozenset(i for i in range(1, len(rows)) if degrees[i] != degrees[i - 1]),
-        note="T: temperature; at 0 the verifier is Greedy. ±: half a 95% interval, with prompts as clusters. tok/s: "
+        note="T: temperature; at 0 the verifier is Greedy. ±: half a 95% interval, with "
+        f"{'given' if record.sources else 'prompts as'} clusters. tok/s: "
         "tokens per second after the first token, median over prompts. Equal: greedy texts that equal plain decoding.",
     )
 

@@ -81,16 +81,14 @@ def serving_answer(comparison: ServingComparison, schedule: Schedule | None = No
         planned = spans(schedule.batches, np.ones(len(speculates)))
         drafting = spans(schedule.batches, speculates) or "none"
         lines.append(f"The schedule speculates at batch sizes {drafting} of the planned {planned}.")
-    settled = {run.name: run for run in comparison.runs if run.settled_batches is not None}
+    counts = [(run, len(run.settled_batches)) for run in comparison.runs if run.settled_batches is not None]
     lines += [
-        f"{name} can settle at a batch of {_settled(run)}: after a burst it can stay at the larger one, although the "
-        "load fits the smaller one."
-        for name, run in settled.items()
-        if run.settled_batches is not None and len(run.settled_batches) > 1
+        f"{run.name} can settle at a batch of {_settled(run)}: after a burst it can stay at the larger one, although "
+        "the load fits the smaller one."
+        for run, count in counts
+        if count > 1
     ]
-    if growing := [
-        name for name, run in settled.items() if run.settled_batches is not None and not len(run.settled_batches)
-    ]:
+    if growing := [run.name for run, count in counts if not count]:
         lines.append(
             f"This load is more than is sustained by: {', '.join(growing)}. Their queues grow for as long as requests "
             "arrive, so their times and goodput depend on how many requests there are."

@@ -16,7 +16,7 @@ from spectheory.hardware.engine_costs import NAMES
 from spectheory.hardware.latency import Latency
 from spectheory.hardware.runs import Run
 from spectheory.planning.schedule_record import Schedule, tree_in_words
-from spectheory.replay import CycleEnds, Replayed
+from spectheory.replay import CycleEnds, Replayed, Replays
 from spectheory.results.plan_comparison import PlanComparison
 
 if TYPE_CHECKING:
@@ -71,23 +71,20 @@ def markdown_table(table: TextTable) -> str:
     return "\n\n".join(part for part in (table.title, drawn, table.note) if part) + "\n"
 
 
-def replayed_rows(replayed: Sequence[tuple[Tree, str, Replayed]], most: int = 5) -> TextTable:
+def replayed_rows(texts: Replays, replayed: Sequence[tuple[Tree, str, Replayed]], most: int = 5) -> TextTable:
     """Tau of each tree and verifier with its 95% interval, and the shares of cycles that keep 1, 2, ... tokens."""
     deepest = min(most, max(tree.max_depth for tree, _, _ in replayed))
     rows, sections = [], set()
     for number, (tree, verifier, one) in enumerate(replayed):
         if number and tree != replayed[number - 1][0]:
             sections.add(number)
-        half = MISSING
-        if clusters(one.cycles) > 1:
-            low, high = one.tau_interval()
-            half = f"{low:.3f} to {high:.3f}"
         kept = one.accepted[::-1].cumsum()[::-1][1:] / one.accepted.sum()
         shares = [f"{100 * share:.0f}%" for share in kept[:deepest]]
+        half = _interval(one.tau_interval() if clusters(one.cycles) > 1 else None)
         rows.append((_drafted(tree, verifier), f"{one.tau:.3f}", half, *shares, *[""] * (deepest - len(shares))))
-    texts = replayed[0][2].cycles
+    clusters_given = f" in {len(set(texts.sources)):,} clusters" if texts.sources else ""
     return TextTable(
-        title=f"Tokens per target call, replayed on {len(texts):,} texts",
+        title=f"Tokens per target call, replayed on {len(texts.texts):,} texts{clusters_given}",
         header=("drafted, verified by", "tau", "95% interval", *map(str, range(1, deepest + 1))),
         rows=tuple(rows),
         sections=frozenset(sections) if len(sections) + 1 < len(rows) else frozenset(),

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import ClassVar, Self
+from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -11,7 +11,7 @@ from jaxtyping import Float, Int
 from spectheory.core.checks import check_array
 from spectheory.core.errors import InputError
 from spectheory.core.provenance import UNKNOWN, Provenance
-from spectheory.core.ratios import clusters, ratio_half_width
+from spectheory.core.ratios import by_source, check_sources, clusters, ratio_half_width
 from spectheory.core.record import Record
 
 RESAMPLES = 2000
@@ -56,6 +56,8 @@ class Comparison(Record):
         tokens: number of tokens after the first one in the text.
         seconds: wall-clock seconds after the first token.
         equal: 1 if a greedy text equals that of plain decoding in the same loop, 0 if not; 1 for sampled texts.
+        sources: where each prompt is from, such as a category. Prompts of one source are one cluster of the intervals;
+            None means that each prompt is its own.
     """
 
     kind: ClassVar[str] = "comparison"
@@ -68,9 +70,11 @@ class Comparison(Record):
     seconds: Float[np.ndarray, "prompts decoders"]
     equal: Int[np.ndarray, "prompts decoders"]
     provenance: Provenance = UNKNOWN
+    sources: tuple[str, ...] | None = field(default=None, metadata={"optional": True})
 
     def __post_init__(self) -> None:
         shape = len(self.cycles), len(self.decoders)
+        check_sources(self.sources, len(self.cycles))
         for name in COLUMNS:
             values = check_array(name, getattr(self, name))
             if values.shape != shape or values.size == 0 or values.dtype.kind not in "iuf" or not (values >= 0).all():
@@ -81,10 +85,6 @@ class Comparison(Record):
             object.__setattr__(self, name, values.astype(np.float64 if name == "seconds" else np.int64))
         if (self.cycles > self.emitted).any() or not (self.seconds > 0).all():
             raise InputError("cycles must be at most emitted, and seconds above 0")
-
-    def with_prompt(self, **rows: list[float]) -> Self:
-        """A copy with one more prompt: for each array, a row with one value for each decoder."""
-        return replace(self, **{name: np.vstack([getattr(self, name), row]) for name, row in rows.items()})
 
     @property
     def summary(self) -> str:
@@ -98,8 +98,8 @@ class Comparison(Record):
         return self.emitted.sum(0) / np.maximum(self.cycles.sum(0), 1)
 
     def tau_half_width(self, decoder: int) -> float | None:
-        """Half the 95% interval of a measured tau, with prompts as clusters; None for one prompt."""
-        emitted, cycles = self.emitted[:, decoder], self.cycles[:, decoder]
+        """Half the 95% interval of a measured tau, with prompts or sources as clusters; None for one cluster."""
+        emitted, cycles = by_source(self.sources, self.emitted[:, decoder], self.cycles[:, decoder])
         return ratio_half_width(emitted, cycles) if clusters(cycles) > 1 else None
 
     @property
@@ -108,11 +108,14 @@ class Comparison(Record):
         return np.median(self.tokens / self.seconds, axis=0)
 
     def ratio(self, decoder: int, other: int) -> tuple[float, float, float]:
-        """Speed of `decoder` divided by that of `other`: median over prompts, and its 95% limits by the bootstrap."""
+        """Speed of `decoder` over that of `other`: median over prompts, with 95% limits by a bootstrap of clusters."""
         per_second = self.tokens / self.seconds
         ratios = per_second[:, decoder] / per_second[:, other]
-        drawn = np.random.default_rng(0).integers(len(ratios), size=(RESAMPLES, len(ratios)))
-        low, high = np.quantile(np.median(ratios[drawn], axis=1), [0.025, 0.975])
+        place = np.unique(self.sources or range(len(ratios)), return_inverse=True)[1]
+        groups = [ratios[place == number] for number in range(place.max() + 1)]
+        drawn = np.random.default_rng(0).integers(len(groups), size=(RESAMPLES, len(groups)))
+        medians = [np.median(np.concatenate([groups[number] for number in row])) for row in drawn]
+        low, high = np.quantile(medians, [0.025, 0.975])
         return float(np.median(ratios)), float(low), float(high)
 
     def error_percent(self, decoder: int) -> float | None:

@@ -11,7 +11,7 @@ from jaxtyping import Float
 from spectheory.core.checks import checked
 from spectheory.core.errors import InputError
 from spectheory.core.provenance import Provenance
-from spectheory.core.ratios import clusters
+from spectheory.core.ratios import by_source, clusters
 from spectheory.core.tree import Tree
 from spectheory.planning.planner import other_models
 from spectheory.planning.schedule_record import Schedule
@@ -28,8 +28,9 @@ class PlanComparison:
 
     @cached_property
     def interval(self) -> tuple[float, float] | None:
-        """The 95% interval of the measured tau; None for one request."""
-        return self.tally.tau_interval() if clusters(self.tally.cycles) > 1 else None
+        """The 95% interval of the measured tau; None for one request or source."""
+        counted = by_source(self.tally.sources, self.tally.cycles)
+        return self.tally.tau_interval() if clusters(*counted) > 1 else None
 
     @property
     def error_percent(self) -> float:
@@ -61,7 +62,7 @@ class PlanComparison:
         off_by = f"{abs(error):.1f}% too {'high' if error > 0 else 'low'}"
         sentence = f"The predicted tau, {plan.tau:.3f}, is {off_by}: {tally.tau:.3f} was measured"
         if self.interval is None:
-            found = [f"{sentence}, in one request, which gives no interval."]
+            found = [f"{sentence}, in one {'cluster' if tally.sources else 'request'}, which gives no interval."]
         else:
             low, high = self.interval
             side = "inside" if low <= plan.tau <= high else "outside"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Self, final
 
 import numpy as np
@@ -11,7 +11,7 @@ from jaxtyping import Int
 from spectheory.core.checks import check_array, check_seconds, check_types, check_whole
 from spectheory.core.errors import InputError
 from spectheory.core.provenance import UNKNOWN, Provenance
-from spectheory.core.ratios import ratio_half_width
+from spectheory.core.ratios import by_source, check_sources, ratio_half_width
 from spectheory.core.record import Record
 
 LARGEST_COUNT = 2**53
@@ -42,6 +42,8 @@ class Tally(Record):
         fourgrams, repeated_fourgrams: number of runs of four tokens in the texts, and number of these that occurred
             earlier in the same text.
         compared, identical: number of requests whose text was compared with plain decoding, and number of equal texts.
+        sources: where the prompt of each request is from, such as a category. Requests of one source are one cluster;
+            None means that each request is its own.
     """
 
     kind: ClassVar[str] = "tally"
@@ -61,9 +63,11 @@ class Tally(Record):
     compared: int = 0
     identical: int = 0
     provenance: Provenance = UNKNOWN
+    sources: tuple[str, ...] | None = field(default=None, metadata={"optional": True})
 
     def __post_init__(self) -> None:
         check_types(Tally, vars(self))
+        check_sources(self.sources, len(self.cycles))
         for name in ("emitted", "cycles", "accepted_histogram"):
             counts = check_array(name, getattr(self, name))
             if counts.ndim != 1 or counts.dtype.kind not in "iu" or (counts < 0).any():
@@ -117,15 +121,16 @@ class Tally(Record):
         return float(self.emitted.sum() / self.cycles.sum())
 
     def tau_interval(self, level: float = 0.95) -> tuple[float, float]:
-        """Confidence interval of tau, with requests as clusters; see `ratio_half_width`.
+        """Confidence interval of tau, with requests or their sources as clusters; see `ratio_half_width`.
 
-        Requests count as independent, cycles of one request do not. A request without a cycle does not count. The
+        Clusters count as independent, cycles of one request do not. A request without a cycle does not count. The
         limits are cut to the range that a cycle can emit: from 1 token to one more than the depth of the tree.
 
         Raises:
-            InputError: fewer than 2 requests have a cycle.
+            InputError: fewer than 2 clusters have a cycle.
         """
-        half = ratio_half_width(self.emitted, self.cycles, level)
+        emitted, cycles = by_source(self.sources, self.emitted, self.cycles)
+        half = ratio_half_width(emitted, cycles, level)
         return max(1.0, self.tau - half), min(self.tau + half, float(len(self.accepted_histogram)))
 
     @property
@@ -147,7 +152,7 @@ class Tally(Record):
         """The sum of both tallies, with the provenance of the first.
 
         Raises:
-            InputError: the tallies have different trees, verifiers, samplings, targets or drafts.
+            InputError: the tallies have different trees, verifiers, samplings, targets or drafts, or one has sources.
         """
         if not isinstance(other, Tally):
             return NotImplemented
@@ -163,5 +168,6 @@ class Tally(Record):
             emitted=np.concatenate([self.emitted, other.emitted]),
             cycles=np.concatenate([self.cycles, other.cycles]),
             accepted_histogram=histogram,
+            sources=(*(self.sources or ()), *(other.sources or ())) or None,
             **{name: getattr(self, name) + getattr(other, name) for name in (*COUNTS, *SECONDS)},
         )

@@ -77,9 +77,9 @@ def test_the_whole_loop(run: Run, pair: list[object]) -> None:
 
 @pytest.mark.parametrize("few", [True, pytest.param(False, marks=pytest.mark.deep)], ids=["few", "all"])
 def test_the_demo_writes_its_records(run: Run, tiny_folders: Path, few: bool) -> None:
-    """With shorter texts, fewer of them and fewer rounds of the profile; `make test-deep` runs it as it is."""
+    """With shorter texts and fewer of them; `make test-deep` runs it as it is."""
     pair = ("--target", tiny_folders / "target", "--draft", tiny_folders / "draft", "--prompt-tokens", 64)
-    less = ("--rounds", 1, "--traced", 8, "--count", 4, "--new-tokens", 32) if few else ()
+    less = ("--traced", 8, "--count", 4, "--new-tokens", 32) if few else ()
     status, out, err = run("demo", *pair, "--out", "demo", *less)
     assert status == 0, err
     assert "transformers' fastest" in " ".join(out.split())

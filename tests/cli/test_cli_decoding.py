@@ -10,7 +10,11 @@ import numpy as np
 import pytest
 
 import spectheory as st
+from reference.compare import RECORD
 from reference.decode import Decoder
+from reference.tracing import replays
+from spectheory.results.comparison import Comparison
+from spectheory.verify import Greedy
 from tests.cli.test_cli import Run, pair, printed, records, run
 
 __all__ = ["pair", "run"]
@@ -57,6 +61,33 @@ def test_a_tally_knows_its_tree_its_verifier_and_its_prompts(
     assert data["emitted"] == st.Tally.load("measured.json").emitted.tolist()
 
 
+def test_copies_of_a_prompt_within_its_cluster_narrow_no_interval(run: Run, pair: list[object]) -> None:
+    """Of texts that are traced, decoded and compared: three, and the same three twice."""
+    records(run)
+    texts, found = Path(str(pair[-1])).read_text().splitlines()[:3], []
+    for copies in (1, 2):
+        rows, count = [json.loads(text) | {"id": i} for i, text in enumerate(texts)], 3 * copies
+        Path("turns.jsonl").write_text("\n".join(map(json.dumps, rows * 2 * copies)))
+        turns = (*pair[:4], "--prompts", "turns.jsonl", "--cluster", "id", "--prompt-tokens", 16, "--new-tokens", 60)
+        printed(run("trace", *turns, "--count", count, "--out", f"trace-{copies}"))
+        assert f"on {count} texts in 3 clusters" in printed(run("replay", f"trace-{copies}", "--chains", 1))
+        after = (*turns, "--skip", count, "--count", count)
+        tally = json.loads(printed(run("decode", *after, "--plan", "plan.json", "--json")))
+        printed(
+            run("compare", *after, "--out", f"c{copies}", "--temperatures", 0, "--only", "chain of 5|prompt lookup")
+        )
+        record = Comparison.load(Path(f"c{copies}") / RECORD)
+        found.append([one.tau_high or 0 for one in record.decoders] + [*map(record.tau_half_width, range(4))])
+        found[-1] += st.Tally.from_dict(tally).tau_interval()
+        found[-1] += replays(Path(f"trace-{copies}")).replay(st.Tree.chain(2), Greedy()).tau_interval()
+    assert found[1] == pytest.approx(found[0], rel=1e-9)
+    trace = ("trace", *turns[:6], "--count", 6, *turns[8:])
+    assert "holds a trace with other clusters" in run(*trace, "--out", "trace-2")[2]
+    assert "turns.jsonl, line 1 has no field 'name': give" in run(*trace, "--cluster", "name", "--out", "other")[2]
+    few = ("--skip", 0, "--count", 1, "--plan", "plan.json")
+    assert "turns.jsonl has one id in these 1 prompts, '0', and an interval needs 2" in run("decode", *turns, *few)[2]
+
+
 def test_an_interrupted_decode_keeps_the_finished_prompts_and_goes_on(
     run: Run, pair: list[object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -84,13 +115,10 @@ def test_an_interrupted_decode_keeps_the_finished_prompts_and_goes_on(
     [
         (["--new-tokens", 1, "--out", "m.json"], "new_tokens must be at least 2, got 1"),
         (["import \udcff"], "TEXT is not text in UTF-8"),
-        (["--count", 100_000], "prompts must be between 1 and"),
-        (["--prompts", "short.jsonl", "--skip", 40, "--count", 40], "got 40 (given, or the default): give --skip 0"),
     ],
 )
 def test_what_means_nothing_is_refused_before_anything_runs(run: Run, arguments: list[object], message: str) -> None:
     records(run)
-    Path("short.jsonl").write_text('{"text": "import os, sys, json"}\n' * 3)
     files = sorted(Path().iterdir())
     status, out, err = run("decode", "--plan", "plan.json", *arguments)
     assert (status, out) == (2, "")

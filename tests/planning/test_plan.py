@@ -149,6 +149,7 @@ def test_tallies_add_up() -> None:
         tally([5, 3], [2, 2], [2, 1, 0, 1]), new_tokens=8, seconds=2.0, plain_tokens=8, plain_seconds=4.0
     )
     two = tally([7], [7], [7])
+    refuses("sources must name one for each of 3", lambda: one + dataclasses.replace(two, sources=("a",)))
     both = one + two
     assert both.emitted.tolist() == [5, 3, 7]
     assert both.accepted_histogram.tolist() == [9, 1, 0, 1]

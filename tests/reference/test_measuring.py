@@ -72,7 +72,6 @@ def test_folders_that_are_no_pair_are_refused(tiny_folders: Path, tmp_path: Path
 
 def test_prompts_that_cannot_be_are_refused(tiny: Pair, tmp_path: Path) -> None:
     file = tmp_path / "prompts.jsonl"
-    refuses("there is no file .*prompts.jsonl", load_prompts, file)
     file.write_text('{"text": "import os"}\n{"txt": 1}\n')
     refuses("line 2 must be a JSON object with a field 'text', .* or 'messages'", load_prompts, file)
     file.write_text('{"text": "import os"}\n')

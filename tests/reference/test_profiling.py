@@ -55,7 +55,6 @@ def test_a_profile_covers_what_was_asked(tiny: Pair) -> None:
         match="contexts up to 1020 with 8 new tokens need 1028, these models have 1024.* or a smaller --largest",
     ):
         profile(tiny, tokens=(1, 8), contexts=(1020,))
-    refuses("rounds must be at least 1, got 0", profile, tiny, rounds=0)
     refuses("top_k=2 and top_p=1 have no effect at temperature 0", profile, tiny, top_k=2)
     sampled = profile(tiny, tokens=(1, 2), contexts=(16,), rounds=1, temperature=0.7, top_k=2)
     assert sampled.provenance.sampling == "temperature 0.7 and top-k 2"

@@ -88,9 +88,11 @@ def walked(ranks: list[int], tree: Tree, perfect: int | None = None) -> list[tup
 
 @settings(max_examples=30)
 @given(trees.filter(lambda tree: tree.budget > 0), st.lists(st.integers(-1, 4), min_size=12, max_size=40))
-def test_greedy_losses_are_those_of_a_walk_through_the_text(tree: Tree, ranks: list[int]) -> None:
-    found = where_cycles_end(Replays([GreedyText(np.array(ranks))]), tree, Greedy())
-    cycles, paths = walked(ranks, tree), {(), *tree.to_paths()}
+def test_reach_and_greedy_losses_are_those_of_a_walk_through_the_text(tree: Tree, ranks: list[int]) -> None:
+    found = where_cycles_end(replays := Replays([GreedyText(np.array(ranks))]), tree, Greedy())
+    cycles, paths = walked(ranks, tree), [(), *tree.to_paths()]
+    shares = [np.mean([path[: len(node)] == node for path in cycles]) for node in paths]
+    assert np.allclose(replays.reach(tree, Greedy()), shares)
     ended = np.zeros((2, tree.max_depth + 1))
     for path in cycles:
         ended[int((*path, 0) not in paths), len(path)] += 1 / len(cycles)

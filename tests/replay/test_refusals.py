@@ -44,7 +44,7 @@ REFUSED: list[tuple[str, Callable[[], object]]] = [
     ("ranks must be below candidates=3", lambda: greedy([0, 3], candidates=3)),
     ("texts must hold at least one text, got none", lambda: Replays([])),
     ("texts.*several", lambda: Replays([TEXT, RANKED])),
-    ("samples.*0", lambda: Replays([TEXT], samples=0)),
+    ("first must be at least 0, got -1", lambda: Replays([TEXT], first=-1)),
     ("4 children.*only 3", lambda: replay(greedy(np.arange(40) % 3, 3), st.Tree.k_ary(4, 1), Greedy())),
     ("Greedy.*TargetText", lambda: replay(TEXT, st.Tree.chain(2), Greedy())),
     (r"Block\(\).*GreedyText", lambda: replay(RANKED, st.Tree.chain(2), Block(), IID)),

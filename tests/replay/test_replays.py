@@ -55,7 +55,7 @@ def test_the_compiled_loops_equal_the_plain_ones(
     text = random_text(seed)
     replays = Replays([text], seed=seed)
     (found,) = replays.kept(tree, verifier, NO_REPLACEMENT)
-    (siblings,) = replays._each[0].siblings()
+    siblings = replays._each[0].siblings()
     monkeypatch.setattr(kernels, "forced_draws", draws_of(text, siblings))
     shape = shape_of(tree, NO_REPLACEMENT)
     if isinstance(verifier, TopDown):
@@ -113,20 +113,6 @@ def test_the_reach_of_the_nodes_adds_up_to_the_cycles_that_keep_as_many_tokens(
     accepted = replays.replay(tree, verifier, rule).accepted
     at_least = accepted[::-1].cumsum()[::-1] / accepted.sum()
     assert np.allclose(np.bincount(tree.depth, replays.reach(tree, verifier, rule)), at_least)
-
-
-@given(trees, st.lists(st.integers(-1, 3), min_size=12, max_size=30))
-def test_the_reach_of_a_node_is_the_share_of_cycles_that_walk_through_it(tree: Tree, ranks: list[int]) -> None:
-    paths, cycles, counted = [(), *tree.to_paths()], 0, np.zeros(tree.budget + 1)
-    position = 1
-    while position + tree.max_depth < len(ranks):
-        walked: tuple[int, ...] = ()
-        while walked in paths:
-            counted[paths.index(walked)] += 1
-            walked = (*walked, ranks[position + len(walked)]) if len(walked) < tree.max_depth else (-1,)
-        depth = max(len(path) for path in paths if path == tuple(ranks[position : position + len(path)]))
-        position, cycles = position + depth + 1, cycles + 1
-    assert np.allclose(Replays([GreedyText(np.array(ranks))]).reach(tree, Greedy()), counted / cycles)
 
 
 def test_ranks_by_depth_are_read_where_the_node_is() -> None:

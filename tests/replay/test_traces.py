@@ -63,12 +63,6 @@ def test_the_pair_is_loaded_as_it_was_recorded(trace: Path, tiny: Pair) -> None:
     assert loaded.replay(TREE, verifier, RULES[False]).tau == pytest.approx(tau, rel=1e-6)
 
 
-def test_a_trace_of_another_pair_is_refused(trace: Path, tiny: Pair) -> None:
-    if not replays(trace, tiny).greedy:
-        other = replace(tiny, target=tiny.draft)  # pyrefly: ignore[bad-argument-type]
-        refuses(r"pair has weights .*, the trace in .* was recorded with", replays, trace, other)
-
-
 def test_a_trace_is_of_its_sampling(tiny: Pair, tmp_path: Path) -> None:
     def settings(sampling: Sampling) -> TraceSettings:
         return TraceSettings("random", sampling.temperature, 4, 30, top_k=sampling.top_k, top_p=sampling.top_p)
