@@ -38,7 +38,7 @@ def draws_of(text: TargetText, siblings: Siblings) -> Callable[..., kernels.Weig
 
 @pytest.mark.parametrize("rule", DrawRule, ids=lambda rule: rule.name)
 def test_a_chain_has_the_draws_of_its_rule(rule: DrawRule) -> None:
-    """The most probable token of q is no draw from q."""
+    """Under TOP_K the child is the most probable token; under the other rules it is drawn from q."""
     text, shape = random_text(0), shape_of(Tree.chain(3), rule)
     (found,) = Replays([text]).kept(Tree.chain(3), TopDown(NSS()), rule)
     plain = kept_top_down(text, shape, lambda k, depth: kernels.edges(text, NSS(), rule, k, None, depth=depth))
