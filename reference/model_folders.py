@@ -220,10 +220,7 @@ def _runs_code(folder: Path) -> str | None:
     if "/" in (kernel := str(config.get("_attn_implementation", ""))):
         return f"names an attention kernel of the Hub ({kernel!r}), which is not loaded: remove _attn_implementation"
     if (folder / "adapter_config.json").exists():
-        return (
-            "holds an adapter (adapter_config.json), which is not loaded: merge it into its model, with peft's "
-            "model.merge_and_unload().save_pretrained(...)"
-        )
+        return "holds an adapter (adapter_config.json), which is not loaded: merge it, with peft's merge_and_unload()"
     if not any(file for pattern in TOKENIZERS for file in folder.glob(pattern)):
         return "has no tokenizer but pickles, if any, which can run code: save the tokenizer as a tokenizer.json"
     listed = set(_settings(folder / INDEX).get("weight_map", {}).values())
@@ -231,10 +228,7 @@ def _runs_code(folder: Path) -> str | None:
     if odd := next((name for name in weights if Path(name).name != name or not name.endswith(".safetensors")), None):
         return f"names weights that are no safetensors of the folder ({odd!r}), which can run code and are never loaded"
     if not weights:
-        return (
-            "has no weights in safetensors; pickles can run code and are never loaded: convert them, where you trust "
-            "them, with model.save_pretrained(...)"
-        )
+        return "has no weights in safetensors; pickles can run code and are not loaded: convert those that you trust"
     return None
 
 

@@ -36,6 +36,7 @@ from spectheory import Acceptance, DrawRule
 from spectheory.core.arrays import as_distributions
 from spectheory.core.errors import InputError
 from spectheory.core.files import whole_file
+from spectheory.core.machine import available_bytes
 from spectheory.core.ratios import check_sources
 from spectheory.replay import GreedyText, Replays
 
@@ -158,8 +159,7 @@ def _continued(
     cache = RowCache(model.config.num_hidden_layers, len(prompts[0]) + pads[0] + settings.new_tokens)
     peaks = Peaks(f"target {pair.names[0]}", model.dtype)
     tokens = torch.tensor([[0] * pad + prompt for pad, prompt in zip(pads, prompts, strict=True)], device=pair.device)
-    seen = torch.arange(tokens.shape[1] + settings.new_tokens) >= torch.tensor(pads)[:, None]
-    seen = seen.long().to(pair.device)
+    seen = (torch.arange(tokens.shape[1] + settings.new_tokens) >= torch.tensor(pads)[:, None]).long().to(pair.device)
     places = (seen.cumsum(1) - 1).clamp_min(0)
     stops, columns = torch.tensor(sorted(pair.stop_tokens), dtype=torch.int64, device=pair.device), []
     for step in range(settings.new_tokens):
@@ -224,16 +224,15 @@ def acceptance(folder: Path, *, min_trials: int = 100) -> Acceptance:
     """Rates by depth and rank from a recorded trace, with their counts; see `Acceptance.from_ranks`.
 
     Args:
-        folder: folder that holds the trace.
+        folder: the trace.
         min_trials: minimum number of visits that a depth needs to have rates of its own.
 
     Raises:
         InputError: the folder holds no trace, or a part of it is damaged.
     """
     texts, stamp = ranks(folder), stamp_of(folder)
-    return Acceptance.from_ranks(
-        texts, ranks=int(str(stamp.settings["candidates"])), min_trials=min_trials, provenance=stamp
-    )
+    candidates = int(str(stamp.settings["candidates"]))
+    return Acceptance.from_ranks(texts, ranks=candidates, min_trials=min_trials, provenance=stamp)
 
 
 def ranks(folder: Path) -> list[Int[np.ndarray, "*depths n"]]:
@@ -272,13 +271,20 @@ def replays(folder: Path, pair: Pair | None = None, *, seed: int = 0) -> Replays
         seed: seed of the drafts that are drawn in addition to the tokens of a text.
 
     Raises:
-        InputError: the folder holds no trace or a damaged one; or above temperature 0, `pair` is another pair, or the
-            pair is no longer where the trace names it.
+        InputError: the folder holds no trace or a damaged one; or above temperature 0, `pair` is another pair, the
+            pair is no longer where the trace names it, or the distributions do not fit the memory.
     """
     found, stamp = ranks(folder), stamp_of(folder)
     if stamp.temperature:
         depths = int(str(stamp.settings.get("depths", 1)))
-        texts = forced_texts(*traced_texts(folder, pair), Sampling.of(stamp), depths)
+        pair, prompts, written = traced_texts(folder, pair)
+        need, available = 8 * pair.vocab_size * (1 + depths) * sum(map(len, written)), available_bytes()
+        if available is not None and need > available:
+            raise InputError(
+                f"p and q of the texts in {folder} need {need / 1e9:,.1f} GB of memory, {available / 1e9:,.1f} GB are "
+                "available: record fewer prompts or tokens"
+            )
+        texts = forced_texts(pair, prompts, written, Sampling.of(stamp), depths)
     else:
         texts = (GreedyText(one, int(str(stamp.settings["candidates"]))) for one in found)
     return Replays(texts, seed=seed, sampling=stamp.sampling, sources=sources_of(folder))

@@ -77,17 +77,18 @@ def test_a_trace_is_of_its_sampling(tiny: Pair, tmp_path: Path) -> None:
         assert isinstance(text, TargetText)
         assert ((text.p > 0).sum(1) <= 8).all()
     unlimited = replace(rates, provenance=rates.provenance.replace(top_k=None))
-    refuses(
-        "replays have texts of temperature 1 and top-k 8 and top-p 0.9, but the acceptance rates have",
-        st.plan,
-        unlimited,
-        st.Latency.constant(draft_seconds=0.1),
-        replays=texts,
-    )
+    wanted = "replays have texts of temperature 1 and top-k 8 and top-p 0.9, but the acceptance rates have"
+    refuses(wanted, st.plan, unlimited, LATENCY, replays=texts)
     for other in (Sampling(1.0), Sampling(1.0, 7, 0.9), Sampling(0.9, 8, 0.9)):
         refuses("holds a trace with", record_trace, tiny, prompts(3), settings(other), tmp_path)
     refuses("top_k=5 and top_p=1 have no effect at temperature 0", TraceSettings, "random", top_k=5)
     refuses("top_p must be above 0 and at most 1", TraceSettings, "random", temperature=1.0, top_p=1.5)
+
+
+def test_texts_beyond_the_memory_are_refused(tiny: Pair, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    record_trace(tiny, prompts(2), TraceSettings("random", 1.0, new_tokens=40), tmp_path)
+    monkeypatch.setattr("reference.tracing.available_bytes", lambda: 8 * 2 * 80 * tiny.vocab_size - 1)
+    refuses("need 0.0 GB of memory, 0.0 GB are available: record fewer", replays, tmp_path, tiny)
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
