@@ -239,6 +239,9 @@ def _drafting(
         attention = str(target.config._attn_implementation)
         head = read_head(draft, device=target.device, dtype=target.dtype, attention=attention)
         return Pair(target, head.attach(target), tokenizer, names)
+    needed = min(target.config.vocab_size, 1 + max(tokenizer.get_vocab().values()))
+    if draft is not None and (there := draft.config.vocab_size) < needed:
+        raise PairError(f"draft {names[1]} has {there} outputs for the {needed} tokens of {names[0]}: use another")
     return Pair(target, None if draft is None else draft.load(), tokenizer, names)
 
 

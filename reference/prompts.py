@@ -30,7 +30,8 @@ def load_prompts(
     prompts: list[Prompt] = []
     for place, held in _objects(path):
         prompt = held.get("text", held.get("messages")) if isinstance(held, dict) else None
-        if not prompt or not (isinstance(prompt, str) or _are_messages(prompt)):
+        chat = isinstance(prompt, list) and all(isinstance(m, dict) and {"role", "content"} <= {*m} for m in prompt)
+        if not prompt or not (chat or isinstance(prompt, str)):
             raise InputError(f"{place} must be a JSON object with {FIELDS}, not empty: correct it")
         prompts.append(prompt)
     if not prompts:
@@ -74,10 +75,6 @@ def _objects(path: Path) -> list[tuple[str, Any]]:
         return [(f"{path}, entry {number}", held) for number, held in enumerate(parse(text, str(path)), start=1)]
     lines = [(f"{path}, line {number}", line) for number, line in enumerate(text.split("\n"), start=1) if line.strip()]
     return [(place, parse(line, place)) for place, line in lines]
-
-
-def _are_messages(prompt: Any) -> bool:
-    return isinstance(prompt, list) and all(isinstance(one, dict) and {"role", "content"} <= {*one} for one in prompt)
 
 
 def encode_prompts(
@@ -144,6 +141,5 @@ def training_texts(pair: Pair, folder: str = "") -> list[list[int]]:
 
     With `folder`, such as "email/", only files in that folder of the standard library.
     """
-    files = [file for file in standard_library() if not file.is_held_out and file.name.startswith(folder)]
-    texts = [file.text for file in files]
+    texts = [one.text for one in standard_library() if not one.is_held_out and one.name.startswith(folder)]
     return [list(row) for row in pair.tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"]]  # type: ignore[arg-type]

@@ -10,9 +10,10 @@ import pytest
 import torch
 
 import spectheory as st
-from reference.model_folders import PairError, open_model
+from reference.model_folders import open_model
 from spectheory.cli.options import PairOptions
 from tests.command_line import Run, refused
+from tests.helpers import refuses
 
 PAIR_COMMANDS = {
     "trace": ("--out", "new"),
@@ -78,9 +79,8 @@ def test_a_model_that_does_not_fit_is_refused_before_it_is_loaded(
     tiny_folders: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("reference.model_folders.available_bytes", lambda: 250_000)
-    match = r"target .* needs 0.0 GB of memory in float32, 0.0 GB are available: use a smaller type"
-    with pytest.raises(PairError, match=match):
-        open_model("target", tiny_folders / "target", "cpu", torch.float32, "sdpa")
+    said = r"target .* needs 0.0 GB of memory in float32, 0.0 GB are available: use a smaller type"
+    refuses(said, open_model, "target", tiny_folders / "target", "cpu", torch.float32, "sdpa")
 
 
 @pytest.mark.parametrize("fault", [lambda: np.empty(2**60, np.uint8), lambda: torch.empty(2**60, dtype=torch.uint8)])

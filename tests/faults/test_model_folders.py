@@ -18,7 +18,7 @@ import torch
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM, Qwen2Config
 
-from reference.models import PairError, load_pair
+from reference.models import load_pair
 from tests.helpers import refuses
 
 ROOT = Path(__file__).parents[2]
@@ -121,8 +121,7 @@ REFUSED: dict[str, tuple[Callable[[Path], None], str]] = {
 def test_folders_that_would_run_code_are_refused_by_name(folder: Path, tiny_folders: Path, case: str) -> None:
     change, message = REFUSED[case]
     change(folder)
-    with pytest.raises(PairError, match=f"target .*hostile {message}"):
-        load_pair(folder, tiny_folders / "draft")
+    refuses(f"target .*hostile {message}", load_pair, folder, tiny_folders / "draft")
 
 
 def test_what_is_not_here_is_refused_by_name(

@@ -17,7 +17,7 @@ from reference import tracing
 from reference.decode import Decoder
 from reference.drafters import PlannedTree
 from reference.measuring import decoded
-from reference.models import Pair, PairError, load_pair
+from reference.models import Pair, load_pair
 from reference.prompts import encode_prompts, load_prompts
 from spectheory import Acceptance, Latency, Provenance, Tree, evaluate
 from tests.helpers import refuses
@@ -42,32 +42,26 @@ def test_a_measurement_counts_what_was_decoded(tiny: Pair, temperature: float) -
 
 def test_folders_that_are_no_pair_are_refused(tiny_folders: Path, tmp_path: Path) -> None:
     target, draft = tiny_folders / "target", tiny_folders / "draft"
-    with pytest.raises(PairError, match="target folder .*absent holds no config.json"):
-        load_pair(tmp_path / "absent", draft)
+    refuses("target folder .*absent holds no config.json", load_pair, tmp_path / "absent", draft)
     foreign = tmp_path / "foreign"
     foreign.mkdir()
     (foreign / "config.json").write_text(json.dumps({"model_type": "t5"}))
-    with pytest.raises(PairError, match="draft folder .*foreign has no tokenizer"):
-        load_pair(target, foreign)
-    shutil.copytree(target, tmp_path / "headless")
-    weights = load_file(tmp_path / "headless" / "model.safetensors")
+    refuses("draft folder .*foreign has no tokenizer", load_pair, target, foreign)
+    headless = tmp_path / "headless"
+    shutil.copytree(target, headless)
+    weights = load_file(headless / "model.safetensors")
     kept = {name: weight for name, weight in weights.items() if "mlp" not in name}
-    save_file(kept, tmp_path / "headless" / "model.safetensors", metadata={"format": "pt"})
-    with pytest.raises(PairError, match="headless lacks the weights model.layers.0.mlp.* and so is damaged"):
-        load_pair(target, tmp_path / "headless")
+    save_file(kept, headless / "model.safetensors", metadata={"format": "pt"})
+    refuses("headless lacks the weights model.layers.0.mlp.* and so is damaged", load_pair, target, headless)
     (foreign / "config.json").write_text("{")
-    with pytest.raises(PairError, match="draft .*foreign cannot be loaded"):
-        load_pair(target, foreign)
+    refuses("draft .*foreign cannot be loaded", load_pair, target, foreign)
     other = tmp_path / "other"
     shutil.copytree(draft, other)
     tokenizer = json.loads((other / "tokenizer.json").read_text())
     vocab = tokenizer["model"]["vocab"]
     vocab["!"], vocab['"'] = vocab['"'], vocab["!"]
     (other / "tokenizer.json").write_text(json.dumps(tokenizer))
-    with pytest.raises(
-        PairError, match="vocabularies differ: .* must share one tokenizer, but '.' is token .*: use a draft of"
-    ):
-        load_pair(target, other)
+    refuses("vocabularies differ: .* share one tokenizer, but '.' is token .*: use a draft", load_pair, target, other)
 
 
 def test_prompts_that_cannot_be_are_refused(tiny: Pair, tmp_path: Path) -> None:

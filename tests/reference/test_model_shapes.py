@@ -41,7 +41,7 @@ from reference.decode import Cycle, Decoder
 from reference.divergence import first_divergence
 from reference.drafters import ALL, Drafter, PlannedTree, Searched
 from reference.model_folders import read_windows
-from reference.models import Pair, PairError, load_pair
+from reference.models import Pair, load_pair
 from spectheory import Tree
 from spectheory.search import SpecExec
 from tests.helpers import refuses
@@ -252,6 +252,15 @@ def test_a_local_folder_is_loaded(tiny_folders: Path, tmp_path: Path, target: st
         assert target != draft or sum(text.accepted) > 0
 
 
+def test_a_draft_without_a_token_of_the_target_is_refused(tiny_folders: Path, tmp_path: Path) -> None:
+    tokenizer: Any = AutoTokenizer.from_pretrained(tiny_folders / "target")
+    tokenizer.add_tokens(["added"])
+    for role, vocabulary in (("target", 320), ("draft", len(tokenizer) - 1)):
+        model_of("llama", 0.0, vocabulary=vocabulary).save_pretrained(tmp_path / role)
+        tokenizer.save_pretrained(tmp_path / role)
+    refuses("draft .* has .* outputs for the .* tokens of .*target", load_pair, tmp_path / "target", tmp_path / "draft")
+
+
 def test_models_without_sdpa_are_loaded_eager(tiny_folders: Path, tmp_path: Path) -> None:
     config = Gemma2Config(**SHAPE, vocab_size=VOCABULARY, head_dim=8, layer_types=["full_attention"] * 2)
     torch.manual_seed(0)
@@ -260,8 +269,7 @@ def test_models_without_sdpa_are_loaded_eager(tiny_folders: Path, tmp_path: Path
     model.save_pretrained(tmp_path)
     tokenizer: Any = AutoTokenizer.from_pretrained(tiny_folders / "target")
     tokenizer.save_pretrained(tmp_path)
-    with pytest.raises(PairError, match="has no SDPA: use load_pair.*attention='eager'"):
-        load_pair(tmp_path, tmp_path)
+    refuses("has no SDPA: use load_pair.*attention='eager'", load_pair, tmp_path, tmp_path)
     refuses("attention must be one of sdpa, eager, got 'flash'", load_pair, tmp_path, tmp_path, attention="flash")
     pair = load_pair(tmp_path, tmp_path, dtype=torch.float64, attention="eager")
     text = Decoder(pair, PlannedTree(Tree.k_ary(3, 3))).generate(PROMPTS[1], NEW_TOKENS)
@@ -291,5 +299,4 @@ def test_models_that_cannot_read_a_tree_are_refused(
     save_file({}, tmp_path / "model.safetensors")
     tokenizer: Any = AutoTokenizer.from_pretrained(tiny_folders / "target")
     tokenizer.save_pretrained(tmp_path)
-    with pytest.raises(PairError, match=message):
-        load_pair(tmp_path, tmp_path, attention="eager")
+    refuses(message, load_pair, tmp_path, tmp_path, attention="eager")
