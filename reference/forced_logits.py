@@ -35,11 +35,11 @@ STEPS = 6
 
 
 def draft_logits(
-    pair: Pair, tokens: Int64[Tensor, "B T"], hidden: Sequence[Tensor], depths: int, first: int
-) -> Float32[Tensor, "D B T V"]:
-    """The draft's logits after each token of a batch, by depth in the cycle.
+    pair: Pair, tokens: Int64[Tensor, "B T"], hidden: Sequence[Tensor], depths: int, first: int, begin: int
+) -> Float32[Tensor, "D B n V"]:
+    """The draft's logits after each token of a batch from place `begin` on, by depth in the cycle.
 
-    Entry [d, b, t] is for the token after `tokens[b, t]` where the cycle has drafted the last d of these tokens.
+    Entry [d, b, t] is for the token after `tokens[b, begin + t]` where the cycle has drafted the last d tokens.
     A draft model has D = 1, because its logits do not depend on the depth. A draft head's features of drafted tokens
     are its own outputs, as in decoding; before them it reads the target's `hidden` states. Its D is `depths`. Where a
     text has too few tokens before a position, the entry of a head is that of the depth above; after the first token of
@@ -48,31 +48,31 @@ def draft_logits(
     Raises:
         LogitsError: they are not distributions.
     """
-    name, draft = f"draft {pair.names[1]}", pair.require_draft()
+    name, draft, length = f"draft {pair.names[1]}", pair.require_draft(), tokens.shape[1]
     if not isinstance(draft, Head):
-        logits = draft(tokens).logits[..., : pair.vocab_size].float()
-        check_rows(logits, name, draft.dtype, first)
+        logits = draft(tokens, logits_to_keep=length - begin).logits[..., : pair.vocab_size].float()
+        check_rows(logits, name, draft.dtype, first, begin)
         return logits[None]
-    states = torch.cat([hidden[tap] for tap in draft.taps], -1)
-    features, drafted, length = draft.fuse(states)[:, :-1], tokens[:, 1:], tokens.shape[1]
-    found = states.new_zeros((depths, *tokens.shape, pair.vocab_size), dtype=torch.float32)
-    for depth, one in enumerate(unroll(HeadStep(draft), features, drafted, len(found))):
+    features = draft.fuse(torch.cat([hidden[tap] for tap in draft.taps], -1))[:, :-1]
+    found = features.new_zeros((depths, len(tokens), length - begin, pair.vocab_size), dtype=torch.float32)
+    for depth, one in enumerate(unroll(HeadStep(draft), features, tokens[:, 1:], depths)):
         if depth:
             found[depth] = found[depth - 1]
-        logits = draft.on_vocabulary(one.logits)[..., : pair.vocab_size]
-        found[depth, :, depth + 1 :] = logits[:, : max(0, length - 1 - depth)]
-        check_rows(found[depth], name, draft.dtype, first)
+        place = max(begin, depth + 1)
+        logits = one.logits[:, place - depth - 1 : max(0, length - depth - 1)]
+        found[depth, :, place - begin :] = draft.on_vocabulary(logits)[..., : pair.vocab_size]
+        check_rows(found[depth], name, draft.dtype, first, begin)
     return found
 
 
-def check_rows(logits: Float[Tensor, "B T V"], name: str, dtype: torch.dtype, first: int) -> None:
-    """Check the logits of a model called `name` after each token of the requests from `first` on.
+def check_rows(logits: Float[Tensor, "B n V"], name: str, dtype: torch.dtype, first: int, begin: int) -> None:
+    """Check the logits of a model called `name` after each token from place `begin` on of the requests from `first` on.
 
     Raises:
         LogitsError: they are not distributions.
     """
-    peaks, longest = Peaks(name, dtype), logits.shape[1]
-    peaks.see(logits.flatten(0, 1), lambda row: f"after token {row % longest + 1} of request {first + row // longest}")
+    peaks, n = Peaks(name, dtype), logits.shape[1]
+    peaks.see(logits.flatten(0, 1), lambda row: f"after token {begin + row % n + 1} of request {first + row // n}")
     settle(peaks)
 
 
@@ -122,14 +122,15 @@ def forced_rows(
         batch, number = requests[start : start + BATCH], first + start
         rows = [torch.tensor([*prompt, *text]) for prompt, text in batch]
         tokens = pad_sequence(rows, batch_first=True).to(pair.device)
+        begin = min(len(prompt) for prompt, _ in batch) - 1
         logits, hidden = torch.empty(0), ()
         if is_head or not sampling.greedy:
-            out = target(tokens, output_hidden_states=is_head)
+            out = target(tokens, output_hidden_states=is_head, logits_to_keep=tokens.shape[1] - begin)
             logits, hidden = out.logits[..., : pair.vocab_size].float(), out.hidden_states
-            check_rows(logits, f"target {pair.names[0]}", target.dtype, number)
-        offered = draft_logits(pair, tokens, hidden, depths, number)
+            check_rows(logits, f"target {pair.names[0]}", target.dtype, number, begin)
+        offered = draft_logits(pair, tokens, hidden, depths, number, begin)
         for place, (prompt, text) in enumerate(batch):
-            span = slice(len(prompt) - 1, len(prompt) + len(text) - 1)
+            span = slice(len(prompt) - 1 - begin, len(prompt) + len(text) - 1 - begin)
             p = None
             if not sampling.greedy:
                 kept = sampling.distribution(logits[place, span])
