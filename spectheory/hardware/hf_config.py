@@ -1,4 +1,4 @@
-"""The Hugging Face config.json of a model or draft head: its layers, all its weights, and their sums."""
+"""The layers of a model or draft head by its Hugging Face config.json, all its weights, and their sums."""
 
 from __future__ import annotations
 
@@ -9,17 +9,18 @@ from typing import Any, Literal
 
 from spectheory.core.checks import check_whole
 from spectheory.core.errors import InputError, unknown
+from spectheory.hardware.hf_fields import Fields
 
 Use = Literal["matrix", "other", "head", "lookup", "expert", "expert other", "borrowed"]
 """How a forward uses weights. `matrix`: a matrix of a layer. `other`: a vector or router. `head`: the output head.
 `lookup`: input embeddings, of which a forward reads the rows of its tokens. `expert`, `expert other`: a matrix and
 other weights of one routed expert. `borrowed`: the output head of the target, which a draft head reads."""
-LARGEST = 10**9
-"""The largest number that is accepted in a config; it is above every number in a real config."""
 FULL, SLIDING, LINEAR = "full_attention", "sliding_attention", "linear_attention"
 """The types of attention of a layer, as configs name them."""
 MOST_LAYERS = 10_000
 """The largest number of layers that is accepted; it is above the number in every real config."""
+EXPERTS = ("num_local_experts", "n_routed_experts", "num_experts")
+"""The fields in which configs state the number of routed experts."""
 
 
 @dataclass(frozen=True)
@@ -107,170 +108,6 @@ class Shape:
 
 
 @dataclass(frozen=True)
-class Family:
-    """Properties of a model_type that its config.json does not contain.
-
-    Attributes:
-        bias: the default of `attention_bias`; `out_bias` is whether the output projection then has biases too.
-        mlp_bias: the default of `mlp_bias`, and whether experts have biases.
-        norms: number of norms in a layer.
-        qk_norm: whether queries and keys are normalised with the weights of one head, unless `use_qk_norm` is false.
-        tied: the default of `tie_word_embeddings`.
-        full_every: every n-th layer attends to all tokens, the other layers to a window. 0: all layers attend to a
-            window, if the config has one.
-        latent: whether the attention is multi-head latent attention.
-        experts: whether layers can have routed experts.
-        shared: whether layers with routed experts have `n_shared_experts` shared ones.
-        gated: whether the queries have a gate of their size (Qwen3-Next, Qwen3.5).
-        router_bias: whether the router has a bias for each expert.
-    """
-
-    bias: bool = False
-    out_bias: bool = True
-    mlp_bias: bool = False
-    norms: int = 2
-    qk_norm: bool = False
-    tied: bool = False
-    full_every: int = 1
-    latent: bool = False
-    experts: bool = False
-    shared: bool = False
-    router_bias: bool = False
-    gated: bool = False
-
-
-_MISTRAL = Family(full_every=0)
-_HYBRID = Family(qk_norm=True, experts=True, gated=True)
-_DEEPSEEK = Family(latent=True, experts=True, shared=True, router_bias=True)
-FAMILIES = {
-    "llama": Family(),
-    "mistral": _MISTRAL,
-    "mixtral": replace(_MISTRAL, experts=True),
-    "phi3": _MISTRAL,
-    "qwen2": Family(bias=True, out_bias=False),
-    "qwen3": Family(qk_norm=True),
-    "qwen3_moe": Family(qk_norm=True, experts=True),
-    "qwen3_next": _HYBRID,
-    "qwen3_5_text": _HYBRID,
-    "gemma2": Family(norms=4, tied=True, full_every=2),
-    "gemma3_text": Family(norms=4, qk_norm=True, tied=True, full_every=6),
-    "gpt_oss": Family(bias=True, mlp_bias=True, full_every=2, experts=True, router_bias=True),
-    "deepseek_v2": replace(_DEEPSEEK, router_bias=False),
-    "deepseek_v3": _DEEPSEEK,
-    "glm4_moe": Family(out_bias=False, qk_norm=True, experts=True, shared=True, router_bias=True),
-}
-SAME_AS = {
-    "medusa": "llama",
-    "granite": "llama",
-    "ministral3": "mistral",
-    "gemma3": "gemma3_text",
-    "qwen2_5_vl_text": "qwen2",
-    "qwen3_vl_text": "qwen3",
-    "qwen3_vl_moe_text": "qwen3_moe",
-    "qwen3_5_moe_text": "qwen3_5_text",
-    "kimi_k2": "deepseek_v3",
-    "deepseek_v32": "deepseek_v3",
-    "glm4_moe_lite": "deepseek_v3",
-}
-"""Names of model types whose language model has the parameters of another model type."""
-_EXPERTS = ("num_local_experts", "n_routed_experts", "num_experts")
-"""The fields in which configs state the number of routed experts."""
-
-
-@dataclass(frozen=True)
-class Fields:
-    """The fields of one config.json, with methods that read and check them. Errors name the field and the file.
-
-    Attributes:
-        values: the fields by name.
-        where: the name of the file, for errors.
-        family: the family of the model_type.
-    """
-
-    values: Mapping[str, Any]
-    where: str
-    family: Family
-
-    @classmethod
-    def of(cls, config: Mapping[str, Any], where: str) -> Fields:
-        """The fields of the language model.
-
-        In a multimodal config these are the fields of `text_config`, in the config of a draft head the ones of
-        `transformer_layer_config` (speculators) and of `dflash_config` too.
-
-        Raises:
-            InputError: the model_type is not one of `FAMILIES`, and the config states no `sizes`.
-        """
-        for part in ("text_config", "transformer_layer_config", "dflash_config"):
-            if isinstance(config.get(part), Mapping):
-                config = {**config, **config[part]}
-        if isinstance(config.get("sizes"), Mapping):
-            return cls(config, where, Family())
-        kind = str(config.get("model_type"))
-        kind = SAME_AS.get(kind, kind)
-        if kind not in FAMILIES:
-            raise InputError(
-                f"{where}: {unknown('model_type', kind, [*FAMILIES, *SAME_AS])}; for another model, give a JSON file "
-                'such as {"sizes": {"layers": 32, "parameters": 8e9, "kv_bytes_per_token": 131072}}'
-            )
-        return cls(config, where, FAMILIES[kind])
-
-    def number(self, *names: str, default: int | None = None, least: int = 1) -> int:
-        """The value of the first of `names` that the config contains, else `default`.
-
-        Raises:
-            InputError: the value is not a whole number of at least `least`, or there is neither a value nor a default.
-        """
-        name = next((name for name in names if self.values.get(name) is not None), None)
-        if name is not None:
-            check_whole(f"{self.where}: {name}", self.values[name], least, most=LARGEST)
-            return self.values[name]
-        if default is None:
-            raise InputError(f"{self.where} lacks the field {' or '.join(map(repr, names))}, which it must have")
-        return default
-
-    def flag(self, name: str, default: bool) -> bool:
-        """The value of a field that is true or false, else `default`."""
-        value = self.values.get(name)
-        if value is not None and not isinstance(value, bool):
-            raise InputError(f"{self.where}: {name} must be true or false, got {value!r:.40}")
-        return default if value is None else value
-
-    def listed(self, name: str, length: int | None = None) -> list[Any] | None:
-        """The value of a field that is a list, of `length` entries if it is given; None if the config lacks it."""
-        value = self.values.get(name)
-        if value is not None and (not isinstance(value, list) or length not in (None, len(value))):
-            entries = "" if length is None else f" with {length} entries, one for each layer"
-            raise InputError(f"{self.where}: {name} must be a list{entries}, got {value!r:.40}")
-        return value
-
-    def heads(self) -> tuple[int, int, int]:
-        """The number of query heads, the number of key-value heads, and the size of a head."""
-        heads = self.number("num_attention_heads")
-        kv_heads = self.number("num_key_value_heads", default=heads)
-        if heads % kv_heads:
-            raise InputError(
-                f"{self.where}: num_attention_heads must be a multiple of num_key_value_heads={kv_heads}, got {heads}"
-            )
-        return heads, kv_heads, self.number("head_dim", default=self.number("hidden_size") // heads)
-
-    def longest_context(self) -> int | None:
-        """The longest context in tokens; None if the config states no length.
-
-        `yarn` scales `original_max_position_embeddings`, and `linear` and `dynamic` scale `max_position_embeddings`. It
-        includes the scaling of other rope types. Source: vLLM, `_get_and_verify_max_len`.
-        """
-        stated = self.number("max_position_embeddings", default=0, least=0)
-        scaling = self.values.get("rope_scaling") or self.values.get("rope_parameters")
-        scaling = scaling if isinstance(scaling, Mapping) else {}
-        kind, factor = scaling.get("rope_type") or scaling.get("type"), scaling.get("factor")
-        if kind in ("yarn", "linear", "dynamic") and isinstance(factor, int | float) and 1 <= factor <= LARGEST:
-            original = scaling.get("original_max_position_embeddings") if kind == "yarn" else None
-            return int((original if isinstance(original, int) else stated) * factor) or None
-        return stated or None
-
-
-@dataclass(frozen=True)
 class Design:
     """A model or draft head as its config describes it: all its weights, and what a forward reads of them."""
 
@@ -336,14 +173,13 @@ def _stated_design(fields: Fields, sizes: Mapping[str, Any]) -> Design:
         else:
             values = round(sizes["kv_bytes_per_token"] / 2 / layers)
             stated["caches"] = (Cache(layers, values, 2 * values),)
-        sparse = stated["moe_layers"]
         if "weights" in sizes:
             weights = [Weights(use, rows, size / rows) for use, (size, rows) in sizes["weights"].items()]
         else:
             total = round(sizes["parameters"])
             each = round((total - sizes["active_parameters"]) / (experts - taken)) if experts else 0
             weights = [Weights("matrix", 1, total - each * experts), *([Weights("expert", 1, each)] if experts else [])]
-        shape = Shape(**totals_of(Counter({one.use: one.size for one in weights}), sparse), **stated)
+        shape = Shape(**totals_of(Counter({one.use: one.size for one in weights}), stated["moe_layers"]), **stated)
     except (KeyError, TypeError, ValueError, ArithmeticError) as error:
         raise InputError(
             f"{own.where} must have layers, kv_bytes_per_token or caches, and parameters or weights ({error!r:.80})"
@@ -367,8 +203,7 @@ def _summed(
     fields: Fields, layers: Sequence[tuple[str, bool]], weights: Iterable[Weights]
 ) -> tuple[tuple[Weights, ...], Shape]:
     """The weights, and their sums with what the layers cache."""
-    counts: Counter[Use] = Counter()
-    known = tuple(weights)
+    known, counts = tuple(weights), Counter[Use]()
     for one in known:
         counts[one.use] += one.size
     sparse = sum(has_experts for _, has_experts in layers)
@@ -419,7 +254,7 @@ def _windowed(fields: Fields, layers: int) -> Sequence[bool]:
 
 
 def _sparse(fields: Fields, layers: int) -> Sequence[bool]:
-    if not fields.family.experts or not fields.number(*_EXPERTS, default=0, least=0):
+    if not fields.family.experts or not fields.number(*EXPERTS, default=0, least=0):
         return [False] * layers
     if fields.family.shared:
         dense = fields.number("first_k_dense_replace", default=0, least=0)
@@ -524,7 +359,7 @@ def _mlp(fields: Fields, hidden: int, width: int, *, routed: bool = False) -> li
 
 def _experts(fields: Fields) -> tuple[int, int]:
     """The number of experts in a layer, and the number of them that a token uses."""
-    experts, taken = fields.number(*_EXPERTS), fields.number("num_experts_per_tok", "experts_per_token")
+    experts, taken = fields.number(*EXPERTS), fields.number("num_experts_per_tok", "experts_per_token")
     check_whole(f"{fields.where}: num_experts_per_tok", taken, 1, most=experts)
     return experts, taken
 
@@ -562,9 +397,7 @@ def head_kind(fields: Fields) -> str | None:
     kinds = [kind for word, kind in _WORDS.items() if word in named]
     if kinds in ([], ["eagle3"]):
         kinds = [*(kind for mark, kind in _MARKS.items() if mark in fields.values), *kinds]
-    if kinds:
-        return kinds[0]
-    return "eagle1" if "eagle" in named else None
+    return next(iter(kinds), "eagle1" if "eagle" in named else None)
 
 
 def _borrowed(fields: Fields, hidden: int) -> Weights:
@@ -625,13 +458,7 @@ def _medusa(fields: Fields, hidden: int) -> list[Weights]:
     ]
 
 
-_HEADS = {
-    "eagle1": _eagle1,
-    "eagle3": _eagle3,
-    "p-eagle": _eagle3,
-    "dflash": _dflash,
-    "dspark": _dflash,
-    "medusa": _medusa,
-}
+_HEADS = {"eagle1": _eagle1, "eagle3": _eagle3, "p-eagle": _eagle3, "medusa": _medusa}
+_HEADS |= {"dflash": _dflash, "dspark": _dflash}
 """The weights of a head besides its layers. P-EAGLE has those of EAGLE-3, and DSpark those of DFlash, without the
 embeddings, masks and biases of their own, which are a few percent of what a forward reads."""

@@ -12,7 +12,8 @@ import numpy as np
 from spectheory.core.errors import InputError
 from spectheory.core.files import from_json
 from spectheory.hardware.formats import Arithmetic, config_formats, kv_bytes_of, named_formats
-from spectheory.hardware.hf_config import AT_ONCE, Design, Fields, Shape, design_of, head_kind, prediction_of
+from spectheory.hardware.hf_config import AT_ONCE, Design, Shape, design_of, head_kind, prediction_of
+from spectheory.hardware.hf_fields import Fields
 
 MTP = "mtp"
 """The name of the draft that is the multi-token-prediction module of the target."""

@@ -15,7 +15,7 @@ from typing import Any
 from spectheory.core.errors import InputError, unknown
 from spectheory.core.files import is_there, shipped
 from spectheory.hardware.formats import QUANTISATIONS
-from spectheory.hardware.hf_config import Fields
+from spectheory.hardware.hf_fields import Fields
 from spectheory.hardware.model_config import MTP, ModelConfig
 
 Named = str | Path | Mapping[str, Any] | ModelConfig

@@ -38,7 +38,7 @@ from spectheory.core.provenance import Provenance
 from spectheory.hardware.deployment_class import ClassErrors, deployment_class
 from spectheory.hardware.engine_costs import DEFAULT_ENGINE, VOCABULARY, EngineCosts, Overheads, Parallel, origin
 from spectheory.hardware.gpus import CUDA, Gpu
-from spectheory.hardware.hf_config import LARGEST
+from spectheory.hardware.hf_fields import LARGEST
 from spectheory.hardware.model_config import ModelConfig
 
 TOKENS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 128, 160, 192, 256)

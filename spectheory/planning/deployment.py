@@ -15,7 +15,7 @@ from spectheory.core.tree import Tree
 from spectheory.hardware.calibrated_costs import CalibratedCosts
 from spectheory.hardware.engine_costs import DEFAULT_ENGINE, EngineCosts, Parallel, lookup_share
 from spectheory.hardware.gpus import gpu as gpu_of
-from spectheory.hardware.hf_config import LARGEST
+from spectheory.hardware.hf_fields import LARGEST
 from spectheory.hardware.latency import DEFAULT_CONTEXT, Latency
 from spectheory.hardware.model_config import MTP
 from spectheory.hardware.models import draft_of, kind_and_target, kind_named, lookup_named, model
