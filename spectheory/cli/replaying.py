@@ -38,7 +38,7 @@ def replay(
         typer.Option(help="File of a tree to replay: a plan, or a parent array such as [-1, 0, 0]. May be repeated."),
     ] = None,
     verifier: Annotated[
-        str | None, typer.Option(help="Replay only this verifier, such as Traversal.", show_default="all that suit")
+        str | None, typer.Option(help="Replay only this verifier, such as Traversal.", show_default="those of a plan")
     ] = None,
     ends: Annotated[
         bool,
@@ -50,7 +50,7 @@ def replay(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Predict tokens per target call of chains and trees, with every verifier, from recorded texts.
+    """Predict tokens per target call of chains and trees, with the verifiers of a plan, from recorded texts.
 
     Nothing is assumed about the rates: the cycles that a decoder would make on these texts are counted exactly. The
     intervals are over texts. Of sampled texts, the row NSS of a chain has the draft's most probable tokens, which is

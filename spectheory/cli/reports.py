@@ -143,7 +143,7 @@ def diagnose(
     gpus: Gpus = Deployment.gpus,
     latency: Annotated[
         list[Path] | None,
-        typer.Option(help="Latency record, of `profile` or `calibrate --latency-out`, in place of --gpu; or several."),
+        typer.Option(help="Latency record, of `profile` or of CalibratedCosts.latency, in place of --gpu; or several."),
     ] = None,
     tree: Annotated[
         str | None,

@@ -43,9 +43,9 @@ def serve(
     load: Annotated[
         str,
         typer.Option(
-            help="Requests that arrive: poisson:RATE, bursts:RATE,cv=CV, closed:CONCURRENCY, with options such as "
-            "count=5000,prompt=lognormal:800:1.5,output=geometric:200, or the file of a trace (Azure, Mooncake, vLLM "
-            "bench)."
+            help="Requests that arrive: poisson:RATE, bursts:RATE,cv=CV, profile:RATE/RATE,seconds=S/S, "
+            "closed:CONCURRENCY, with options such as count=5000,prompt=lognormal:800:1.5,output=geometric:200, or the "
+            "file of a trace (Azure, Mooncake, vLLM bench)."
         ),
     ],
     seconds: Annotated[float | None, typer.Option(help="Simulated seconds after which serving stops.")] = None,

@@ -1,4 +1,4 @@
-"""Traces and records of accepted lengths that are planned with and replayed by the commands."""
+"""Traces that are planned with and replayed by the commands."""
 
 from __future__ import annotations
 
