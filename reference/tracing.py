@@ -272,7 +272,7 @@ def replays(folder: Path, pair: Pair | None = None, *, seed: int = 0) -> Replays
 
     Raises:
         InputError: the folder holds no trace or a damaged one; or above temperature 0, `pair` is another pair, the
-            pair is no longer where the trace names it, or the distributions do not fit the memory.
+            pair is no longer where the trace names it, or p and q do not fit into the memory.
     """
     found, stamp = ranks(folder), stamp_of(folder)
     if stamp.temperature:

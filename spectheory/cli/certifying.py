@@ -29,7 +29,7 @@ _RULE = (
     "IID."
 )
 _SHAPE = "Draft tree as draws per node at each depth, such as 2,1; may be repeated. Default: all small trees."
-_CASES = "Number of random worlds to enumerate: at least one a tree, more for few drafts. With a server: of prompts."
+_CASES = "Number of random worlds to enumerate: one or more for each tree. With a server: number of prompts."
 _TOLERANCE = "Enumeration: total variation that passes as WITHIN, for code that computes in low precision."
 _TV = "Black-box test: the step passes if its total variation from the target is below this in each world."
 _ALPHA = "Maximum probability of a wrong verdict where runs are sampled, 1e-6; of a wrong LOSSY for a server, 1e-3."
